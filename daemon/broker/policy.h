@@ -17,6 +17,7 @@ enum {
 	POLICY_RULES_MAX = 16,
 	POLICY_RULE_GPUS_MAX = 16,
 	POLICY_GPU_BYTES = 48, /* an index, or "GPU-" and 36 characters */
+	POLICY_TEXT_BYTES = 256,
 };
 
 struct policy_names {
@@ -42,8 +43,8 @@ struct policy {
 	bool operator_captures; /* operators and root may capture programs of other users */
 	struct policy_rule rules[POLICY_RULES_MAX];
 	size_t n_rules;
-	bool job_owners;       /* the owner of a job may measure its GPUs without being named */
-	char groups_text[256]; /* names of the groups that admit, for refusals */
+	bool job_owners; /* the owner of a job may measure its GPUs without being named */
+	char groups_text[POLICY_TEXT_BYTES]; /* names of the groups that admit, for refusals */
 };
 
 struct credentials {

@@ -15,13 +15,22 @@
 #include "daemon/base/trust.h"
 #include "daemon/config/names.h"
 
-/* One table of keys. A row reads its value into the member at its offset; 0: it knows the member.
- */
+/* One table of keys. A row's function reads the text into the member at the row's offset; limit is
+ * the largest number, or the member's size in bytes. */
+
+struct value {
+	const char *text;
+	void *member;
+	unsigned long limit;
+	char *error;
+	size_t size; /* of error */
+};
 
 struct key {
 	const char *name;
-	int (*set)(struct config *c, const char *value, size_t offset, char *error, size_t size);
+	int (*set)(const struct value *v);
 	size_t offset;
+	unsigned long limit;
 };
 
 void config_init(struct config *c)
@@ -42,202 +51,185 @@ void config_init(struct config *c)
 	};
 }
 
-static int copy_text(char *text, size_t room, const char *value, char *error, size_t size)
+static int set_text(const struct value *v)
 {
-	if (strlen(value) >= room) {
-		snprintf(error, size, "'%s' is too long: at most %zu bytes", value, room - 1);
+	if (strlen(v->text) >= v->limit) {
+		snprintf(v->error, v->size, "'%.100s' is too long: at most %lu bytes", v->text,
+			 v->limit - 1);
 		return -EINVAL;
 	}
-	memcpy(text, value, strlen(value) + 1);
+	memcpy(v->member, v->text, strlen(v->text) + 1);
 	return 0;
 }
 
-static int set_socket(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_path(const struct value *v)
 {
-	return copy_text(c->socket, sizeof(c->socket), value, error, size);
+	if (*v->text != '\0' && *v->text != '/') {
+		snprintf(v->error, v->size, "'%.100s' is not a path that begins with /", v->text);
+		return -EINVAL;
+	}
+	return set_text(v);
 }
 
-static int set_user(struct config *c, const char *value, size_t offset, char *error, size_t size)
-{
-	return copy_text(c->user, sizeof(c->user), value, error, size);
-}
-
-static int set_number(struct config *c, const char *value, size_t offset, unsigned long max,
-		      char *error, size_t size)
+static int set_number(const struct value *v)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
-	n = strtoul(value, &end, 10);
-	if (errno != 0 || end == value || *end != '\0' || n == 0 || n > max) {
-		snprintf(error, size, "'%s' is not a number from 1 to %lu", value, max);
+	n = strtoul(v->text, &end, 10);
+	if (errno != 0 || end == v->text || *end != '\0' || n == 0 || n > v->limit) {
+		snprintf(v->error, v->size, "'%s' is not a number from 1 to %lu", v->text,
+			 v->limit);
 		return -EINVAL;
 	}
-	*(unsigned *)((char *)c + offset) = (unsigned)n;
+	*(unsigned *)v->member = (unsigned)n;
 	return 0;
-}
-
-static int set_count(struct config *c, const char *value, size_t offset, char *error, size_t size)
-{
-	return set_number(c, value, offset, 65536, error, size);
-}
-
-static int set_rate(struct config *c, const char *value, size_t offset, char *error, size_t size)
-{
-	return set_number(c, value, offset, CONFIG_RATE_MAX, error, size);
 }
 
 enum { CONFIG_E_UNIT = NAMES_E_NOBODY + 1 }; /* taken for seconds, with that in error */
 
 /* "90", "90s", "10min", "1h" */
-static int set_time(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_time(const struct value *v)
 {
 	static const struct {
 		const char *suffix;
 		unsigned seconds;
 	} units[] = { { "", 1 }, { "s", 1 }, { "min", 60 }, { "m", 60 }, { "h", 3600 } };
 	char *end;
-	unsigned long n = strtoul(value, &end, 10);
+	unsigned long n = strtoul(v->text, &end, 10);
 
-	for (size_t i = 0; end != value && i < ARRAY_SIZE(units); i++) {
+	for (size_t i = 0; end != v->text && i < ARRAY_SIZE(units); i++) {
 		if (strcmp(end, units[i].suffix) == 0 && n > 0 && n <= 3600 / units[i].seconds) {
-			*(uint64_t *)((char *)c + offset) = n * units[i].seconds * CLOCK_NS_PER_S;
+			*(uint64_t *)v->member = n * units[i].seconds * CLOCK_NS_PER_S;
 			if (i > 0) {
 				return 0;
 			}
-			snprintf(error, size,
+			snprintf(v->error, v->size,
 				 "'%s' has no unit and is taken for seconds; write %lus, or %lumin "
 				 "for minutes",
-				 value, n, n);
+				 v->text, n, n);
 			return CONFIG_E_UNIT;
 		}
 	}
-	snprintf(error, size, "'%s' is not a time from 1s to 1h, such as 600s or 10min", value);
+	snprintf(v->error, v->size, "'%s' is not a time from 1s to 1h, such as 600s or 10min",
+		 v->text);
 	return -EINVAL;
 }
 
-static int set_level(struct config *c, const char *value, size_t offset, char *error, size_t size)
+/* The index of v->text among words, which are separated by '|'. */
+static int find_word(const struct value *v, const char *words)
 {
-	static const char *const names[] = { "error", "warning", "notice", "info", "debug" };
+	char copy[128], *rest = copy, *word;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(value, names[i]) == 0) {
-			c->log_level = LOG_ERR + (int)i;
-			return 0;
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (int i = 0; (word = strsep(&rest, "|")) != NULL; i++) {
+		if (strcmp(word, v->text) == 0) {
+			return i;
 		}
 	}
-	snprintf(error, size, "'%s' is not one of error, warning, notice, info, debug", value);
+	snprintf(v->error, v->size, "'%s' is not one of %s", v->text, words);
 	return -EINVAL;
 }
 
-static int set_users(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_bool(const struct value *v, const char *words)
 {
-	return names_add_users((struct policy_names *)((char *)c + offset), value, error, size);
-}
+	int r = find_word(v, words);
 
-static int set_allow_groups(struct config *c, const char *value, size_t offset, char *error,
-			    size_t size)
-{
-	return names_add_groups(&c->policy.allow, value, c->policy.groups_text,
-				sizeof(c->policy.groups_text), error, size);
-}
-
-/* Groups that refusals do not name. */
-static int set_groups(struct config *c, const char *value, size_t offset, char *error, size_t size)
-{
-	return names_add_groups((struct policy_names *)((char *)c + offset), value, NULL, 0, error,
-				size);
-}
-
-static int set_group_gpus(struct config *c, const char *value, size_t offset, char *error,
-			  size_t size)
-{
-	return names_add_rule(&c->policy, value, error, size);
-}
-
-static int set_switch(struct config *c, const char *value, size_t offset, char *error, size_t size)
-{
-	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
-		snprintf(error, size, "'%s' is neither yes nor no", value);
-		return -EINVAL;
+	if (r >= 0) {
+		*(bool *)v->member = r == 1;
 	}
-	*(bool *)((char *)c + offset) = strcmp(value, "yes") == 0;
-	return 0;
+	return r < 0 ? r : 0;
 }
 
-/* "none", or the names that metrics may carry: "user", "job", or both. */
-static int set_labels(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_switch(const struct value *v)
 {
-	static const struct {
-		const char *text;
-		bool users, jobs;
-	} known[] = {
-		{ "none", false, false },   { "user", true, false },
-		{ "job", false, true },	    { "user, job", true, true },
-		{ "user,job", true, true }, { "job, user", true, true },
-		{ "job,user", true, true },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (strcmp(value, known[i].text) == 0) {
-			c->label_users = known[i].users;
-			c->label_jobs = known[i].jobs;
-			return 0;
-		}
-	}
-	snprintf(error, size, "'%s' is not one of none, user, job, and 'user, job'", value);
-	return -EINVAL;
+	return set_bool(v, "no|yes");
 }
 
-static int set_path(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_sharing(const struct value *v)
 {
-	if (strlen(value) >= sizeof(c->audit_file) || (*value != '\0' && *value != '/')) {
-		snprintf(error, size,
-			 "'%.100s' is not a path that begins with / and has at most %zu bytes",
-			 value, sizeof(c->audit_file) - 1);
-		return -EINVAL;
-	}
-	memcpy(c->audit_file, value, strlen(value) + 1);
-	return 0;
+	return set_bool(v, "exclusive|shared");
 }
 
-static int set_sharing(struct config *c, const char *value, size_t offset, char *error, size_t size)
+static int set_level(const struct value *v)
 {
-	if (strcmp(value, "exclusive") != 0 && strcmp(value, "shared") != 0) {
-		snprintf(error, size, "'%s' is neither exclusive nor shared", value);
-		return -EINVAL;
+	int r = find_word(v, "error|warning|notice|info|debug");
+
+	if (r >= 0) {
+		*(int *)v->member = LOG_ERR + r;
 	}
-	c->shared = strcmp(value, "shared") == 0;
-	return 0;
+	return r < 0 ? r : 0;
 }
+
+/* The names that metrics may carry. */
+static int set_labels(const struct value *v)
+{
+	int r = find_word(v, "none|user|job|user, job|user,job|job, user|job,user");
+
+	if (r >= 0) {
+		*(struct config_labels *)v->member = (struct config_labels){
+			.users = r == 1 || r > 2,
+			.jobs = r >= 2,
+		};
+	}
+	return r < 0 ? r : 0;
+}
+
+static int set_users(const struct value *v)
+{
+	return names_add_users(v->member, v->text, v->error, v->size);
+}
+
+static int set_groups(const struct value *v)
+{
+	return names_add_groups(v->member, v->text, NULL, v->error, v->size);
+}
+
+/* Groups that refusals name. */
+static int set_allow_groups(const struct value *v)
+{
+	struct policy *p = v->member;
+
+	return names_add_groups(&p->allow, v->text, p->groups_text, v->error, v->size);
+}
+
+static int set_group_gpus(const struct value *v)
+{
+	return names_add_rule(v->member, v->text, v->error, v->size);
+}
+
+enum { COUNT_MAX = 65536 };
+
+#define MEMBER(m) offsetof(struct config, m)
+#define TEXT(m) MEMBER(m), sizeof(((struct config *)NULL)->m)
 
 static const struct key keys[] = {
-	{ "socket", set_socket, 0 },
-	{ "user", set_user, 0 },
-	{ "allow-users", set_users, offsetof(struct config, policy.allow) },
-	{ "allow-groups", set_allow_groups, 0 },
-	{ "group-gpus", set_group_gpus, 0 },
-	{ "device-users", set_users, offsetof(struct config, policy.device) },
-	{ "device-groups", set_groups, offsetof(struct config, policy.device) },
-	{ "operator-captures", set_switch, offsetof(struct config, policy.operator_captures) },
-	{ "operator-groups", set_groups, offsetof(struct config, policy.operators) },
-	{ "monitor-users", set_users, offsetof(struct config, policy.monitor) },
-	{ "metric-labels", set_labels, 0 },
-	{ "job-owners", set_switch, offsetof(struct config, policy.job_owners) },
-	{ "sharing", set_sharing, 0 },
-	{ "lease-max", set_time, offsetof(struct config, lease_max_ns) },
-	{ "queue", set_count, offsetof(struct config, queue_max) },
-	{ "connections", set_count, offsetof(struct config, connections_max) },
-	{ "connections-per-user", set_count, offsetof(struct config, connections_per_user) },
-	{ "captures-per-user", set_count, offsetof(struct config, captures_per_user) },
-	{ "registered", set_count, offsetof(struct config, registered_max) },
-	{ "registered-per-user", set_count, offsetof(struct config, registered_per_user) },
-	{ "captures-per-minute", set_rate, offsetof(struct config, captures_per_minute) },
-	{ "permissions-per-minute", set_rate, offsetof(struct config, permissions_per_minute) },
-	{ "questions-per-minute", set_rate, offsetof(struct config, questions_per_minute) },
-	{ "audit-file", set_path, 0 },
-	{ "log-level", set_level, 0 },
+	{ "socket", set_text, TEXT(socket) },
+	{ "user", set_text, TEXT(user) },
+	{ "allow-users", set_users, MEMBER(policy.allow) },
+	{ "allow-groups", set_allow_groups, MEMBER(policy) },
+	{ "group-gpus", set_group_gpus, MEMBER(policy) },
+	{ "device-users", set_users, MEMBER(policy.device) },
+	{ "device-groups", set_groups, MEMBER(policy.device) },
+	{ "operator-captures", set_switch, MEMBER(policy.operator_captures) },
+	{ "operator-groups", set_groups, MEMBER(policy.operators) },
+	{ "monitor-users", set_users, MEMBER(policy.monitor) },
+	{ "metric-labels", set_labels, MEMBER(labels) },
+	{ "job-owners", set_switch, MEMBER(policy.job_owners) },
+	{ "sharing", set_sharing, MEMBER(shared) },
+	{ "lease-max", set_time, MEMBER(lease_max_ns) },
+	{ "queue", set_number, MEMBER(queue_max), COUNT_MAX },
+	{ "connections", set_number, MEMBER(connections_max), COUNT_MAX },
+	{ "connections-per-user", set_number, MEMBER(connections_per_user), COUNT_MAX },
+	{ "captures-per-user", set_number, MEMBER(captures_per_user), COUNT_MAX },
+	{ "registered", set_number, MEMBER(registered_max), COUNT_MAX },
+	{ "registered-per-user", set_number, MEMBER(registered_per_user), COUNT_MAX },
+	{ "captures-per-minute", set_number, MEMBER(captures_per_minute), CONFIG_RATE_MAX },
+	{ "permissions-per-minute", set_number, MEMBER(permissions_per_minute), CONFIG_RATE_MAX },
+	{ "questions-per-minute", set_number, MEMBER(questions_per_minute), CONFIG_RATE_MAX },
+	{ "audit-file", set_path, TEXT(audit_file) },
+	{ "log-level", set_level, MEMBER(log_level) },
 };
 
 static int refuse_unknown(const char *key, char *error, size_t error_size)
@@ -267,7 +259,8 @@ static int set(struct config *c, const char *key, const char *value, char *error
 	error[0] = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, key) == 0) {
-			return keys[i].set(c, value, keys[i].offset, error, size);
+			return keys[i].set(&(struct value){ value, (char *)c + keys[i].offset,
+							    keys[i].limit, error, size });
 		}
 	}
 	return refuse_unknown(key, error, size);

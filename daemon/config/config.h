@@ -22,8 +22,10 @@ struct config {
 	unsigned registered_max, registered_per_user;	      /* programs in standby */
 	unsigned captures_per_minute, permissions_per_minute; /* of one user */
 	unsigned questions_per_minute;
-	bool label_users, label_jobs; /* which names metrics may carry */
-	char audit_file[256];	      /* "": the daemon's log alone */
+	struct config_labels {
+		bool users, jobs;
+	} labels;	      /* which names metrics may carry */
+	char audit_file[256]; /* "": the daemon's log alone */
 	int log_level;
 };
 

@@ -45,27 +45,16 @@ static int report_nobody(const char *what, const char *name, char *error, size_t
 	return NAMES_E_NOBODY;
 }
 
-static int find_user(const char *name, uid_t *ret, char *error, size_t size)
+static int find(bool group, const char *name, uint32_t *ret, char *error, size_t size)
 {
-	const struct passwd *pw = getpwnam(name);
-	uint32_t uid = 0;
+	const struct passwd *pw = group ? NULL : getpwnam(name);
+	const struct group *gr = group ? getgrnam(name) : NULL;
 
-	if (!pw && !parse_id(name, &uid)) {
-		return report_nobody("user", name, error, size);
+	if (pw || gr) {
+		*ret = pw ? pw->pw_uid : gr->gr_gid;
+	} else if (!parse_id(name, ret)) {
+		return report_nobody(group ? "group" : "user", name, error, size);
 	}
-	*ret = pw ? pw->pw_uid : uid;
-	return 0;
-}
-
-static int find_group(const char *name, gid_t *ret, char *error, size_t size)
-{
-	const struct group *gr = getgrnam(name);
-	uint32_t gid = 0;
-
-	if (!gr && !parse_id(name, &gid)) {
-		return report_nobody("group", name, error, size);
-	}
-	*ret = gr ? gr->gr_gid : gid;
 	return 0;
 }
 
@@ -80,57 +69,50 @@ static char *next_word(char **rest)
 	return word;
 }
 
-int names_add_users(struct policy_names *n, const char *value, char *error, size_t size)
-{
-	CLEAN_FREE char *copy = strdup(value);
-	char *rest = copy, *word;
-	int r = copy ? 0 : -ENOMEM, nobody = 0;
-
-	if (strcmp(value, "*") == 0) {
-		n->everybody = true;
-		return r;
-	}
-	while (r >= 0 && (word = next_word(&rest)) != NULL) {
-		if (n->n_uids == ARRAY_SIZE(n->uids)) {
-			snprintf(error, size, "more than %d users: use a group", POLICY_NAMES_MAX);
-			return -EINVAL;
-		}
-		r = find_user(word, &n->uids[n->n_uids], error, size);
-		n->n_uids += r == 0;
-		nobody |= r;
-	}
-	return r < 0 ? r : nobody;
-}
-
-static void append_name(char *text, size_t size, const char *name)
+static void append_name(char text[POLICY_TEXT_BYTES], const char *name)
 {
 	size_t used = strlen(text);
 
-	if (size > 0) {
-		snprintf(text + used, size - used, "%s%s", used ? " or " : "", name);
-	}
+	snprintf(text + used, POLICY_TEXT_BYTES - used, "%s%s", used ? " or " : "", name);
 }
 
-int names_add_groups(struct policy_names *n, const char *value, char *text, size_t text_size,
-		     char *error, size_t size)
+/* Adds users or groups to the n of ids. */
+static int add(bool group, uint32_t ids[POLICY_NAMES_MAX], size_t *n, const char *value, char *text,
+	       char *error, size_t size)
 {
 	CLEAN_FREE char *copy = strdup(value);
 	char *rest = copy, *word;
 	int r = copy ? 0 : -ENOMEM, nobody = 0;
 
 	while (r >= 0 && (word = next_word(&rest)) != NULL) {
-		if (n->n_gids == ARRAY_SIZE(n->gids)) {
-			snprintf(error, size, "more than %d groups", POLICY_NAMES_MAX);
+		if (*n == POLICY_NAMES_MAX) {
+			snprintf(error, size, "more than %d %s", POLICY_NAMES_MAX,
+				 group ? "groups" : "users: use a group");
 			return -EINVAL;
 		}
-		r = find_group(word, &n->gids[n->n_gids], error, size);
-		n->n_gids += r == 0;
+		r = find(group, word, &ids[*n], error, size);
+		*n += r == 0;
 		nobody |= r;
 		if (r == 0 && text) {
-			append_name(text, text_size, word);
+			append_name(text, word);
 		}
 	}
 	return r < 0 ? r : nobody;
+}
+
+int names_add_users(struct policy_names *n, const char *value, char *error, size_t size)
+{
+	if (strcmp(value, "*") == 0) {
+		n->everybody = true;
+		return 0;
+	}
+	return add(false, n->uids, &n->n_uids, value, NULL, error, size);
+}
+
+int names_add_groups(struct policy_names *n, const char *value, char *text, char *error,
+		     size_t size)
+{
+	return add(true, n->gids, &n->n_gids, value, text, error, size);
 }
 
 static bool is_gpu(const char *word)
@@ -178,11 +160,11 @@ int names_add_rule(struct policy *p, const char *value, char *error, size_t size
 			 POLICY_RULES_MAX);
 		return -EINVAL;
 	}
-	found = find_group(group, &rule.gid, error, size);
+	found = find(true, group, &rule.gid, error, size);
 	r = found < 0 ? found : add_gpus(&rule, rest, error, size);
 	if (r == 0 && found == 0) {
 		p->rules[p->n_rules++] = rule;
-		append_name(p->groups_text, sizeof(p->groups_text), group);
+		append_name(p->groups_text, group);
 	}
 	return r < 0 ? r : found;
 }

@@ -16,9 +16,9 @@ enum { NAMES_E_NOBODY = 1 };
 /* "alice, bob 1005", or "*" alone. */
 int names_add_users(struct policy_names *n, const char *value, char *error, size_t size);
 
-/* "gpu render 44"; appends the names to text, which may be NULL. */
-int names_add_groups(struct policy_names *n, const char *value, char *text, size_t text_size,
-		     char *error, size_t size);
+/* "gpu render 44"; appends the names to text of POLICY_TEXT_BYTES, which may be NULL. */
+int names_add_groups(struct policy_names *n, const char *value, char *text, char *error,
+		     size_t size);
 
 /* "GROUP GPU...". */
 int names_add_rule(struct policy *p, const char *value, char *error, size_t size);

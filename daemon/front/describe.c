@@ -267,8 +267,8 @@ const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 	counts->connections_max = f->config.connections_max;
 	counts->waiting_max = f->config.queue_max;
 	counts->audit_fails = f->audit.error != 0;
-	counts->label_users = f->config.label_users;
-	counts->label_jobs = f->config.label_jobs;
+	counts->label_users = f->config.labels.users;
+	counts->label_jobs = f->config.labels.jobs;
 	return counts;
 }
 

@@ -104,8 +104,8 @@ TEST(every_key_is_read)
 	assert_int_equal(c.policy.device.gids[1], 79);
 	assert_int_equal(c.policy.monitor.n_uids, 1);
 	assert_int_equal(c.policy.monitor.uids[0], 4713);
-	assert_true(c.label_users);
-	assert_true(c.label_jobs);
+	assert_true(c.labels.users);
+	assert_true(c.labels.jobs);
 	assert_true(c.policy.job_owners);
 	assert_true(c.policy.operator_captures);
 	assert_int_equal(c.policy.operators.n_gids, 2);
@@ -147,11 +147,11 @@ TEST(labels_are_named_one_by_one)
 	struct config c;
 
 	config_init(&c);
-	assert_false(c.label_users || c.label_jobs);
+	assert_false(c.labels.users || c.labels.jobs);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(set(&c, "metric-labels", cases[i].value), 0);
-		assert_int_equal(c.label_users, cases[i].users);
-		assert_int_equal(c.label_jobs, cases[i].jobs);
+		assert_int_equal(c.labels.users, cases[i].users);
+		assert_int_equal(c.labels.jobs, cases[i].jobs);
 	}
 }
 
