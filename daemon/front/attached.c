@@ -35,7 +35,7 @@ static void send_agent_welcome(struct process *process)
 	struct capture *c = process->capture;
 	const char *uuids[LIMIT_GPUS];
 	struct wire_message m = { .type = WIRE_AGENT_WELCOME };
-	size_t n = machine_uuids(p->front->known, c->reservation.gpus, uuids);
+	size_t n = describe_uuids(p->front, c->reservation.gpus, uuids);
 
 	m.agent_welcome = (struct wire_agent_welcome){
 		.version = PROTO_VERSION,

@@ -5,23 +5,15 @@
 
 #include "daemon/broker/broker.h"
 #include "daemon/front/peer.h"
-#include "proto/wire/frame.h"
 
 struct front;
 
-/* Messages of clients. handle_open_capture() is in opening.c. */
-int handle_open_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_close_capture(struct peer *p, const struct wire_message *m, const struct frame *frame);
+/* Messages of clients; of opening.c and here. */
+peer_handler handle_open_capture, handle_close_capture;
 
-/* Messages of agents (agents.c). */
-int handle_agent_hello(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_process(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_records(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_raw_image(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_progress(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_notice(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_goodbye(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_permission(struct peer *p, const struct wire_message *m, const struct frame *frame);
+/* Messages of agents (agents.c), and the one of permission.c. */
+peer_handler handle_agent_hello, handle_process, handle_records, handle_raw_image, handle_progress,
+	handle_notice, handle_goodbye, handle_permission;
 
 /* Reports a refusal of c to the broker, which fills the queue of effects; the hook carry_out() then
  * does what follows. */

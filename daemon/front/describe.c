@@ -10,8 +10,21 @@
 
 enum {
 	INFO_BYTES = 320, /* the numbers of a capture in a message, at most */
+	UUID_BYTES = 64,  /* of a GPU, with what stands before it, at most */
 	TEXT_HEAD_BYTES = 3,
 };
+
+size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; f->known && i < f->known->status.gpus.n && i < LIMIT_GPUS; i++) {
+		if ((gpus >> i & 1) != 0) {
+			v[n++] = f->known->status.gpus.v[i].uuid;
+		}
+	}
+	return n;
+}
 
 int describe_machine_trouble(const struct front *f, struct refusal *r)
 {
@@ -78,14 +91,7 @@ static struct gpuctr_gpu describe_gpu(struct front *f, struct arena *a, size_t i
 	return g;
 }
 
-const struct gpuctr_gpu *describe_gpus(struct front *f, struct arena *a)
-{
-	struct wire_gpus all = describe_gpu_mask(f, a, UINT64_MAX);
-
-	return all.v;
-}
-
-struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask)
+struct wire_gpus describe_gpus(struct front *f, struct arena *a, uint64_t mask)
 {
 	struct gpuctr_gpu *v = arena_alloc(a, (f->machine.gpus.n + 1) * sizeof(*v));
 	size_t n = 0;
@@ -104,18 +110,31 @@ static void list_uuids(const struct front *f, struct arena *a, const struct capt
 	const char **v = arena_alloc(a, LIMIT_GPUS * sizeof(*v));
 
 	i->gpus = v;
-	i->n_gpus = v ? machine_uuids(f->known, c->reservation.gpus, v) : 0;
+	i->n_gpus = v ? describe_uuids(f, c->reservation.gpus, v) : 0;
 }
 
-static void list_columns(struct arena *a, const struct wire_plan *plan,
+/* Of all captures together, names take up half of a frame at most: for root of the machine there
+ * may be more. The other half is for what else a reply has. */
+static void list_metrics(const struct front *f, struct arena *a, const struct capture *c,
 			 struct gpuctr_capture_info *i)
 {
-	const char **v = arena_alloc(a, (plan->columns.n + 1) * sizeof(*v));
+	size_t all = c->options.permit ? c->options.metrics.n : c->plan.columns.n;
+	size_t bytes = INFO_BYTES + strlen(i->user) + strlen(i->program) + i->n_gpus * UUID_BYTES;
+	const char **v = arena_alloc(a, (all + 1) * sizeof(*v));
 
-	i->metrics = v;
-	while (v && i->n_metrics < plan->columns.n) {
-		v[i->n_metrics] = plan->columns.v[i->n_metrics].name;
-		i->n_metrics++;
+	for (i->metrics = v; v && i->n_metrics < all; i->n_metrics++) {
+		const char **name = &v[i->n_metrics];
+
+		*name = c->options.permit ? c->options.metrics.v[i->n_metrics]
+					  : c->plan.columns.v[i->n_metrics].name;
+		bytes += strlen(*name) + TEXT_HEAD_BYTES;
+		if (bytes > LIMIT_FRAME_BYTES / 2 / f->registry.n) {
+			*name = arena_printf(
+				a, "(%zu names are left out: there are too many captures)",
+				all - i->n_metrics);
+			i->n_metrics += *name != NULL;
+			return;
+		}
 	}
 }
 
@@ -150,64 +169,12 @@ static struct gpuctr_capture_info describe_capture(struct front *f, struct arena
 	};
 
 	list_uuids(f, a, c, &i);
-	if (own && c->options.permit) {
-		i.metrics = c->options.metrics.v;
-		i.n_metrics = c->options.metrics.n;
-	} else if (own) {
-		list_columns(a, &c->plan, &i);
-	}
 	if (own) {
+		list_metrics(f, a, c, &i);
 		i.totals = capture_totals(c);
 		i.processes = c->n_attached;
 	}
 	return i;
-}
-
-/* What they take in a message, at most. */
-static size_t texts_bytes(const char *const *v, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		bytes += strlen(v[i]) + TEXT_HEAD_BYTES;
-	}
-	return bytes;
-}
-
-/* In place of the names. */
-static void report_left_out(struct arena *a, struct gpuctr_capture_info *i)
-{
-	const char **v = arena_alloc(a, sizeof(*v));
-	const char *text = arena_printf(a, "(%zu names are left out: there are too many captures)",
-					i->n_metrics);
-
-	if (v) {
-		v[0] = text ? text : "(left out)";
-	}
-	i->metrics = v;
-	i->n_metrics = v ? 1 : 0;
-}
-
-/* For root of the machine, metrics of all captures may be more than a frame holds. So those that
- * would make the captures more than half of a frame are left out, which a text tells: the other
- * half is for these texts and for what else the reply has. */
-static void leave_out_metrics(struct arena *a, struct gpuctr_capture_info *v, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		bytes += INFO_BYTES + strlen(v[i].user) + strlen(v[i].program) +
-			 texts_bytes(v[i].gpus, v[i].n_gpus);
-	}
-	for (size_t i = 0; i < n; i++) {
-		size_t more = texts_bytes(v[i].metrics, v[i].n_metrics);
-
-		if (v[i].n_metrics > 0 && bytes + more > LIMIT_FRAME_BYTES / 2) {
-			report_left_out(a, &v[i]);
-		} else {
-			bytes += more;
-		}
-	}
 }
 
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
@@ -223,7 +190,6 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 			v[n++] = describe_capture(f, a, c, is_own(c, viewer));
 		}
 	}
-	leave_out_metrics(a, v, n);
 	return (struct wire_capture_infos){ n, v };
 }
 

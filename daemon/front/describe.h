@@ -12,11 +12,11 @@
 int describe_machine_trouble(const struct front *f, struct refusal *r);
 int describe_trouble(const struct front *f, struct refusal *r);
 
-/* All GPUs of the machine with holder and queue; as many as f->machine.gpus.n. */
-const struct gpuctr_gpu *describe_gpus(struct front *f, struct arena *a);
+/* UUIDs of the GPUs in the mask, borrowed; v has room for LIMIT_GPUS. */
+size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v);
 
-/* The GPUs in the mask. */
-struct wire_gpus describe_gpu_mask(struct front *f, struct arena *a, uint64_t mask);
+/* The GPUs in the mask with holder and queue. */
+struct wire_gpus describe_gpus(struct front *f, struct arena *a, uint64_t mask);
 
 /* Describes all captures: the viewer's own, and for root of the machine every one, in full. */
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,

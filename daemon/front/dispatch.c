@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/dispatch.h"
-
 #include "proto/base/clean.h"
 #include "daemon/front/front.h"
 #include "daemon/front/requests.h"
@@ -15,8 +13,8 @@
 
 static const struct {
 	enum wire_type type;
-	unsigned roles;
-	int (*handle)(struct peer *p, const struct wire_message *m, const struct frame *frame);
+	enum peer_role role;
+	peer_handler *handle;
 } table[] = {
 	{ WIRE_HELLO, PEER_NEW, handle_hello },
 	{ WIRE_AGENT_HELLO, PEER_NEW, handle_agent_hello },
@@ -47,7 +45,7 @@ int dispatch_frame(struct peer *p, const struct frame *frame)
 		struct wire_message m;
 		int r;
 
-		if (table[i].type != frame->type || (table[i].roles & p->role) == 0) {
+		if (table[i].type != frame->type || table[i].role != p->role) {
 			continue;
 		}
 		r = wire_decode(a, frame->type, frame->payload, frame->size, &m);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/effects.h"
-
 #include <string.h>
 
 #include "proto/base/clock.h"
@@ -65,8 +63,7 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 		m.queued.holder = capture_describe_holder(&a, holder);
 		m.queued.holder_left_ns = describe_lease_left_ns(f, holder);
 		m.queued.gpu =
-			machine_uuids(f->known, holder->reservation.gpus & c->reservation.gpus,
-				      uuids) > 0
+			describe_uuids(f, holder->reservation.gpus & c->reservation.gpus, uuids) > 0
 				? uuids[0]
 				: "";
 	}

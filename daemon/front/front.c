@@ -13,8 +13,6 @@
 #include "daemon/front/decision.h"
 #include "daemon/front/describe.h"
 #include "daemon/front/descriptors.h"
-#include "daemon/front/dispatch.h"
-#include "daemon/front/effects.h"
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
@@ -157,6 +155,31 @@ static void begin_stop(struct front *f, int code, const char *message, const cha
 
 /* --- the machine --- */
 
+static struct machine *machine_free(struct machine *m)
+{
+	if (m) {
+		arena_deinit(&m->arena);
+		free(m);
+	}
+	return NULL;
+}
+
+static struct machine *machine_new(const struct wire_message *m)
+{
+	struct machine *machine = calloc(1, sizeof(*machine));
+	struct wire_message copy;
+
+	if (!machine) {
+		return NULL;
+	}
+	arena_init(&machine->arena, LIMIT_UNPACKED_BYTES);
+	if (wire_copy(&machine->arena, m, &copy) < 0) {
+		return machine_free(machine);
+	}
+	machine->status = copy.status_reply;
+	return machine;
+}
+
 /* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
  * Otherwise the connection that starts the daemon would be told that the machine has none. */
 static void start_listening(struct front *f)
@@ -278,7 +301,6 @@ static void on_control(uv_poll_t *h, int status, int events)
 /* --- start --- */
 
 static const struct front_hooks hooks = {
-	.on_peer_poll = peer_on_poll,
 	.on_run = peers_on_run,
 	.on_frame = dispatch_frame,
 	.on_list = standby_list,

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "daemon/audit/audit.h"
+#include "proto/base/arena.h"
 #include "proto/base/list.h"
 #include "daemon/broker/account.h"
 #include "daemon/broker/arbiter.h"
@@ -18,8 +19,8 @@
 #include "daemon/config/control.h"
 #include "daemon/front/rpc_client.h"
 #include "daemon/front/granter_link.h"
-#include "daemon/front/machine.h"
 #include "daemon/front/stats.h"
+#include "proto/wire/wire.h"
 
 enum { FRONT_LISTENERS_MAX = 8, FRONT_READ_BYTES = 256 << 10 };
 
@@ -38,14 +39,20 @@ struct frame;
 /* Functions of upper files that lower files call, so that these need not include the upper files.
  */
 struct front_hooks {
-	uv_poll_cb on_peer_poll;
 	uv_idle_cb on_run;
-	int (*on_frame)(struct peer *p, const struct frame *frame);
+	int (*on_frame)(struct peer *p, const struct frame *frame); /* as peer_handler */
 	void (*on_list)(struct peer *p);   /* the peer can take more of its list */
 	bool (*hold_back)(struct peer *p); /* is it not to be read until its client has read? */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);
 	void (*carry_out)(struct front *f); /* carries out what the broker has decided */
+};
+
+/* What the gpu process has reported of the machine. Masks of GPUs are of indices in it: a front for
+ * which they would come to mean other GPUs ends (scheduler.h). */
+struct machine {
+	struct arena arena;
+	struct wire_status_reply status;
 };
 
 struct front {
@@ -75,7 +82,7 @@ struct front {
 	struct processes processes;
 	struct arbiter arbiter;
 	struct broker broker; /* decides about the captures and reservations above */
-	bool carrying_out;    /* effects are being carried out, see effects.h */
+	bool carrying_out;    /* effects are being carried out, see effects.c */
 	struct users *users;
 	struct jobs jobs;
 	bool jobs_unreported; /* not all jobs were reported to the supervisor yet */
@@ -100,6 +107,14 @@ struct front {
 	struct machine *known;		  /* the last one that had GPUs, which masks are of */
 	struct wire_status_reply machine; /* borrowed from reported; without GPUs until then */
 };
+
+/* dispatch.c: on_frame() and on_peer_closed(). */
+int dispatch_frame(struct peer *p, const struct frame *frame);
+void dispatch_closed(struct peer *p);
+
+/* Carries out what the broker has decided, until nothing is left (effects.c). A call from within an
+ * effect does nothing: the outer call carries out what was added. */
+void effects_carry_out(struct front *f);
 
 /* What the supervisor hands to a new front. */
 struct front_start {

@@ -2,13 +2,16 @@
 #include "daemon/front/listener.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/base/log.h"
+#include "daemon/front/admission.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/proc.h"
+#include "daemon/front/users.h"
 
 /* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
  * connect, and for root whether it is this machine's, which alone has no quota. The peer adds the
@@ -58,6 +61,100 @@ static void refuse(int fd, struct front *f, const char *message)
 	buffer_deinit(&b);
 }
 
+/* --- whom the settings let in --- */
+
+/* Reads the supplementary groups as they were at connect; there may be 65,536 of them. */
+static int read_groups(struct peer *p)
+{
+	socklen_t n = 0;
+	int r;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &n) < 0 && errno != ERANGE) {
+		return -EPERM;
+	}
+	r = n > 0 ? buffer_reserve_exactly(&p->groups, n) : 0;
+	if (r < 0) {
+		return r;
+	}
+	if (n > 0 && getsockopt(p->fd, SOL_SOCKET, SO_PEERGROUPS, p->groups.data, &n) < 0) {
+		return -EPERM;
+	}
+	p->credentials.groups = (const gid_t *)(const void *)p->groups.data;
+	p->credentials.n_groups = n / sizeof(gid_t);
+	return 0;
+}
+
+/* Who may act for other users must not be in a container, whose root takes any uid and group. A
+ * look into /proc, so only for those to whom it matters. */
+static void find_host(struct peer *p)
+{
+	struct credentials *c = &p->credentials;
+
+	if (!c->of_host && policy_names_operator(&p->front->config.policy, c)) {
+		c->of_host = proc_peer_is_of_this_host(p->fd, c->pid);
+	}
+}
+
+/* Is asked for now, if it has to be, so that it is known when it is shown. */
+static void look_up_name(struct peer *p)
+{
+	char name[64];
+
+	users_name(p->front->users, p->credentials.uid, name, sizeof(name));
+	users_ask(p->front->users, p->front->control);
+}
+
+/* Uids are cheap (a container has any number), so users who may do nothing here have no connection:
+ * they are refused before a byte of theirs is read. Users who are not known, of whom there may be
+ * as many as one has subordinate uids, leave half of the connections to the others. */
+static void admit_user(struct peer *p)
+{
+	const struct front *f = p->front;
+	struct refusal r;
+
+	if (admission_is_known(f, &p->credentials, &r)) {
+		look_up_name(p);
+		return;
+	}
+	if (admission_lets_in(f, &p->credentials, &r)) {
+		if (f->n_peers <= f->config.connections_max / 2 + f->processes.n_registered) {
+			look_up_name(p);
+			return;
+		}
+		refusal_set(&r, GPUCTR_E_QUOTA, "Try again later.",
+			    "the connections that are left are for users who may measure");
+	}
+	peer_turn_away(p, &r);
+}
+
+/* A peer whose groups cannot be read is refused and told why. */
+static void refuse_groups(struct peer *p, int why)
+{
+	struct refusal r;
+
+	if (why == -EDQUOT) {
+		account_refuse(p->account, &r);
+	} else {
+		refusal_set(&r, GPUCTR_E_NOT_ALLOWED, "Try again in a moment.",
+			    "your groups could not be read: %s", strerror(-why));
+	}
+	peer_refuse_and_close(p, &r);
+}
+
+static void welcome(struct peer *p)
+{
+	int r = read_groups(p);
+
+	if (r < 0) {
+		refuse_groups(p, r);
+	} else {
+		find_host(p);
+		admit_user(p);
+	}
+}
+
+/* --- what there is room for --- */
+
 /* Out-of-band bytes are kept in the stream. The kernel would otherwise drop the ones it finds in
  * the way of others, and close what came with them, in the middle of recvmsg() (observed on Linux
  * 6.18). */
@@ -80,15 +177,18 @@ static unsigned connections_max(const struct front *f, const struct credentials 
 /* True: a peer owns the connection now. */
 static bool admit(struct front *f, int fd, const struct credentials *c, struct account *a)
 {
+	struct peer *p;
+
 	if (f->n_peers >= connections_max(f, c)) {
 		refuse(fd, f, "the daemon has as many connections as it takes");
 	} else if (!c->host_root &&
 		   a->connections > f->config.connections_per_user + a->registered) {
 		refuse(fd, f, "you have as many connections as a user may");
-	} else if (peer_open(f, fd, c, a) < 0) {
+	} else if (peer_open(f, fd, c, a, &p) < 0) {
 		log_warning("a connection could not be taken");
 	} else {
 		f->stats.connections++;
+		welcome(p);
 		return true;
 	}
 	return false;

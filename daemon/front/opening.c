@@ -153,10 +153,8 @@ static void finish_opening(struct front *f, struct capture *c, const struct wire
 	}
 	arena_init(&a, 64 * 1024);
 	answer.opened = (struct wire_opened){
-		c->request,	   c->id,
-		c->plan,	   describe_gpu_mask(f, &a, c->reservation.gpus),
-		f->machine.driver, c->recorded,
-		c->owner,
+		c->request,	   c->id,	c->plan,  describe_gpus(f, &a, c->reservation.gpus),
+		f->machine.driver, c->recorded, c->owner,
 	};
 	peer_send(c->client, &answer);
 	arena_deinit(&a);

@@ -14,15 +14,16 @@
 #include "proto/wire/wire.h"
 
 struct capture;
+struct frame;
 struct front;
 struct permission;
 struct process;
 
 enum peer_role {
-	PEER_NEW = 1 << 0, /* has not sent a hello yet */
-	PEER_CLIENT = 1 << 1,
-	PEER_AGENT = 1 << 2,
-	PEER_PERMISSION = 1 << 3, /* asked for a permission and waits for the only answer */
+	PEER_NEW, /* has not sent a hello yet */
+	PEER_CLIENT,
+	PEER_AGENT,
+	PEER_PERMISSION, /* asked for a permission and waits for the only answer */
 };
 
 enum {
@@ -64,12 +65,13 @@ struct peer {
 	struct permission *permission; /* that the granter is asked for; it is the request's */
 };
 
+/* Handles a message of p's; frame holds its bytes. 0; WIRE_E_*: p is refused as malformed, then
+ * closed; -errno: p is closed. dispatch.c has the table of all handlers. */
+typedef int peer_handler(struct peer *p, const struct wire_message *m, const struct frame *frame);
+
 /* Consumes fd, which was charged to the account before. On -errno fd remains the caller's. */
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
-	      struct account *account);
-
-/* The callback of a peer's poll. */
-void peer_on_poll(uv_poll_t *h, int status, int events);
+	      struct account *account, struct peer **ret);
 
 /* Ends the connection; p is freed in the loop's next round. May be called twice. */
 void peer_close(struct peer *p);
@@ -83,6 +85,8 @@ void peer_send(struct peer *p, const struct wire_message *m);
 void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
 /* To the client of c, unless it is gone. */
 void peer_send_client(const struct capture *c, const struct wire_message *m);
+/* Closes the descriptor that came with the bytes, if there is one. */
+void peer_close_received(struct peer *p);
 /* Frees the groups, which are not needed any more. */
 void peer_forget_groups(struct peer *p);
 
@@ -105,9 +109,9 @@ bool peers_tick(struct front *f, uint64_t now_ns);
 /* Gives each account a part of the round's time, in which its connections have their turns. */
 void peers_on_run(uv_idle_t *h);
 
-/* --- what the files of a peer need of each other, lower files first --- */
+/* --- for peer_input.c --- */
 
-/* peer.c: has the poll wait for what p can do now; to be called when any of that has changed. */
+/* Has the poll wait for what p can do now; to be called when any of that has changed. */
 void peer_update_poll(struct peer *p);
 
 /* Has p work that waits for its turn? Its poll waits for no input meanwhile. */
@@ -125,11 +129,5 @@ void peer_stop_being_reader(struct peer *p);
 /* Time counts while part of a frame is here and the rest may come: to be called when any of that
  * has changed. */
 void peer_note_half(struct peer *p);
-
-/* peer_output.c: sends what is queued, as far as the socket takes it. p may be closed afterwards.
- */
-void peer_flush(struct peer *p);
-/* Discards what is queued and all further output. */
-void peer_mute(struct peer *p);
 /* Sends the sentence and closes when it is sent. */
 void peer_refuse_and_close(struct peer *p, const struct refusal *r);

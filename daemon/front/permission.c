@@ -6,7 +6,6 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "daemon/front/decision.h"
-#include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
 #include "daemon/front/capture_events.h"
@@ -36,9 +35,7 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 	};
 
 	peer_send(p, &m);
-	if (!p->closing) {
-		peer_close_when_sent(p);
-	}
+	peer_close_when_sent(p);
 }
 
 /* asked: the capture that the token opens, which is told of the refusal even if c is NULL. noted: a
@@ -237,8 +234,7 @@ int handle_permission(struct peer *p, const struct wire_message *m, const struct
 			    "Send the open file of /dev/nvidiactl that the object is to be of.",
 			    "the file that came with the request is not the driver's");
 	}
-	descriptors_close_received(p->front, p->account, &p->received_fd, 1);
-	p->received_fd = -1;
+	peer_close_received(p);
 	if (r.code != 0) {
 		refuse(p, c, c, noted, &r);
 	}

@@ -155,12 +155,9 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.trouble_code = (uint32_t)describe_trouble(f, &trouble);
 	answer.status_reply.trouble = trouble.message;
 	answer.status_reply.trouble_remedy = trouble.remedy;
-	answer.status_reply.gpus.v = describe_gpus(f, &f->message);
+	answer.status_reply.gpus = describe_gpus(f, &f->message, UINT64_MAX);
 	answer.status_reply.captures = describe_captures(f, &f->message, &p->credentials);
 	answer.status_reply.counts = describe_counts(f, &f->message, &p->credentials);
-	if (!answer.status_reply.gpus.v) {
-		answer.status_reply.gpus.n = 0;
-	}
 	peer_send(p, &answer);
 	return 0;
 }

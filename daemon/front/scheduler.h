@@ -8,8 +8,7 @@
 
 #include "daemon/front/peer.h"
 
-int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame);
-int handle_job_end(struct peer *p, const struct wire_message *m, const struct frame *frame);
+peer_handler handle_job_begin, handle_job_end;
 
 /* The machine has these GPUs. When indices mean other GPUs than before, forgets all jobs, which are
  * masks of indices. True: so are the captures of this front, which must end. */

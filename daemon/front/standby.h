@@ -5,14 +5,13 @@
 
 #include "daemon/front/peer.h"
 #include "daemon/broker/capture.h"
-#include "proto/wire/frame.h"
 
 struct front;
 
 /* p has said hello without a token. */
 void standby_register(struct peer *p, const struct wire_agent_hello *h);
 
-int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame);
+peer_handler handle_processes;
 /* Sends the next part of a list that has begun; p->lists says whether there is more. */
 void standby_list(struct peer *p);
 
