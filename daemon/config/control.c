@@ -15,7 +15,8 @@ static size_t size_of(unsigned op)
 	case CONTROL_JOBS:
 		return offsetof(struct control_message, jobs) + sizeof(struct jobs);
 	case CONTROL_RESTARTS:
-		return offsetof(struct control_message, restarts) + sizeof(struct control_restarts);
+		return offsetof(struct control_message, restarts) +
+		       sizeof(((struct control_message *)NULL)->restarts);
 	case CONTROL_WHO:
 	case CONTROL_NAME:
 		return offsetof(struct control_message, user) + sizeof(struct control_user);
@@ -31,9 +32,15 @@ int control_send_message(int link, const struct control_message *m, int fd)
 	return n < 0 ? (int)n : 0;
 }
 
-int control_send(int link, enum control_op op, int fd)
+int control_send_worker(int link, enum control_op op, enum worker_id worker, int fd)
 {
-	return control_send_message(link, &(struct control_message){ .op = op }, fd);
+	return control_send_message(link, &(struct control_message){ .op = op, .worker = worker },
+				    fd);
+}
+
+int control_send(int link, enum control_op op)
+{
+	return control_send_worker(link, op, 0, -1);
 }
 
 int control_receive(int link, struct control_message *ret, int *ret_fd)

@@ -38,7 +38,7 @@ int describe_machine_trouble(const struct front *f, struct refusal *r)
 			    "Check `nvidia-smi` and the daemon's log. A recording needs no GPU: "
 			    "add --recorded.",
 			    "this machine shows the daemon no GPU");
-	} else if (m->restricted == GPUCTR_RESTRICTED && !f->has_perfmon) {
+	} else if (m->restricted == GPUCTR_RESTRICTED && !f->start->has_perfmon) {
 		refusal_set(r, GPUCTR_E_GRANT_REFUSED,
 			    "Start it by systemd or as root: it keeps that capability and leaves "
 			    "root by itself.",
@@ -226,10 +226,10 @@ const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 	counts->permissions = f->n_granted;
 	counts->registered = (uint32_t)f->processes.n_registered;
 	counts->waiting = f->arbiter.n_waiting;
-	counts->restarts_granter = f->restarts.granter;
-	counts->restarts_gpu = f->restarts.gpu;
-	counts->restarts_planner = f->restarts.planner;
-	counts->restarts_front = f->restarts.front;
+	counts->restarts_granter = f->restarts[WORKER_GRANTER];
+	counts->restarts_gpu = f->restarts[WORKER_GPU];
+	counts->restarts_planner = f->restarts[WORKER_PLANNER];
+	counts->restarts_front = f->restarts[WORKER_FRONT];
 	counts->connections_max = f->config.connections_max;
 	counts->waiting_max = f->config.queue_max;
 	counts->audit_fails = f->audit.error != 0;

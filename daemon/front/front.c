@@ -89,7 +89,7 @@ static void on_alive(uv_timer_t *t)
 {
 	struct front *f = t->data;
 
-	control_send(f->control, CONTROL_ALIVE, -1);
+	control_send(f->control, CONTROL_ALIVE);
 	scheduler_tick(f, clock_now_ns());
 	users_ask(f->users, f->control);
 	granter_link_ping(&f->granter);
@@ -189,14 +189,14 @@ static void start_listening(struct front *f)
 	if (f->n_listeners > 0 || f->stopping) {
 		return;
 	}
-	for (; r == 0 && f->n_listeners < f->n_sockets && f->n_listeners < FRONT_LISTENERS_MAX;
-	     f->n_listeners++) {
-		r = listener_open(&f->listeners[f->n_listeners], f, f->sockets[f->n_listeners]);
+	for (; r == 0 && f->n_listeners < f->start->n_listeners; f->n_listeners++) {
+		r = listener_open(&f->listeners[f->n_listeners], f,
+				  f->start->listeners[f->n_listeners]);
 	}
 	if (r < 0) {
 		log_error("cannot listen: %s", strerror(-r));
 	}
-	control_send(f->control, CONTROL_READY, -1);
+	control_send(f->control, CONTROL_READY);
 }
 
 /* f->known stays what it was where the driver shows no GPU, so that masks keep their names. */
@@ -249,6 +249,19 @@ static void ask_machine(struct front *f)
 
 /* --- the supervisor --- */
 
+static void take_link(struct front *f, enum worker_id worker, int fd)
+{
+	if (worker == WORKER_GRANTER) {
+		granter_link_attach(&f->granter, fd);
+	} else if (worker == WORKER_PLANNER) {
+		rpc_client_attach(&f->planner, fd);
+	} else {
+		rpc_client_attach(&f->gpu, fd);
+		ask_machine(f);
+		capture_events_on_gpu_back(f);
+	}
+}
+
 static void on_control(uv_poll_t *h, int status, int events)
 {
 	struct front *f = h->data;
@@ -264,16 +277,8 @@ static void on_control(uv_poll_t *h, int status, int events)
 		return;
 	}
 	switch (m.op) {
-	case CONTROL_NEW_GRANTER:
-		granter_link_attach(&f->granter, fd);
-		break;
-	case CONTROL_NEW_GPU:
-		rpc_client_attach(&f->gpu, fd);
-		ask_machine(f);
-		capture_events_on_gpu_back(f);
-		break;
-	case CONTROL_NEW_PLANNER:
-		rpc_client_attach(&f->planner, fd);
+	case CONTROL_NEW:
+		take_link(f, m.worker, fd);
 		break;
 	case CONTROL_RELOAD:
 		audit_set_file(&f->audit, m.config.audit_file[0] != '\0', fd);
@@ -281,10 +286,10 @@ static void on_control(uv_poll_t *h, int status, int events)
 		f->arbiter.max_waiting = m.config.queue_max;
 		capture_events_on_reload(f);
 		requests_on_reload(f);
-		control_send(f->control, CONTROL_RELOADED, -1);
+		control_send(f->control, CONTROL_RELOADED);
 		break;
 	case CONTROL_RESTARTS:
-		f->restarts = m.restarts;
+		memcpy(f->restarts, m.restarts, sizeof(f->restarts));
 		break;
 	case CONTROL_NAME:
 		take_name(f, &m.user);
@@ -316,16 +321,13 @@ static int front_init(struct front *f, const struct front_start *start)
 
 	*f = (struct front){
 		.hooks = &hooks,
-		.config = *start->config,
-		.jobs = *start->jobs,
-		.restarts = *start->restarts,
+		.start = start,
+		.config = start->config,
+		.jobs = start->jobs,
 		.audit = { .journal = log_is_journal(),
-			   .wants_file = start->config->audit_file[0] != '\0',
+			   .wants_file = start->config.audit_file[0] != '\0',
 			   .fd = start->audit },
-		.sockets = start->listeners,
-		.n_sockets = start->n_listeners,
 		.control = start->control,
-		.has_perfmon = start->has_perfmon,
 		.started_ns = clock_now_ns(),
 		.machine = { .daemon = "",
 			     .driver = "",
@@ -338,6 +340,7 @@ static int front_init(struct front *f, const struct front_start *start)
 	if (r < 0) {
 		return r;
 	}
+	memcpy(f->restarts, start->restarts, sizeof(f->restarts));
 	list_init(&f->peers);
 	list_init(&f->running);
 	accounts_init(&f->accounts);
@@ -359,8 +362,8 @@ static int front_init(struct front *f, const struct front_start *start)
 	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
 	uv_timer_stop(&f->tick);
 	uv_timer_init(&f->loop, &f->alive);
-	rpc_client_init(&f->gpu, f, "gpu", CONTROL_HUNG_GPU);
-	rpc_client_init(&f->planner, f, "planner", CONTROL_HUNG_PLANNER);
+	rpc_client_init(&f->gpu, f, "gpu", WORKER_GPU);
+	rpc_client_init(&f->planner, f, "planner", WORKER_PLANNER);
 	granter_link_init(&f->granter, f);
 	r = descriptors_init(f);
 	r = r < 0 ? r : uv_poll_init(&f->loop, &f->control_poll, f->control);
@@ -369,13 +372,13 @@ static int front_init(struct front *f, const struct front_start *start)
 
 static int front_attach(struct front *f, const struct front_start *start)
 {
-	int r = granter_link_attach(&f->granter, start->granter);
+	int r = granter_link_attach(&f->granter, start->links[WORKER_GRANTER]);
 
 	if (r == 0) {
-		r = rpc_client_attach(&f->gpu, start->gpu);
+		r = rpc_client_attach(&f->gpu, start->links[WORKER_GPU]);
 	}
 	if (r == 0) {
-		r = rpc_client_attach(&f->planner, start->planner);
+		r = rpc_client_attach(&f->planner, start->links[WORKER_PLANNER]);
 	}
 	if (r < 0) {
 		return r;

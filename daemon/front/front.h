@@ -48,6 +48,19 @@ struct front_hooks {
 	void (*carry_out)(struct front *f); /* carries out what the broker has decided */
 };
 
+/* What the supervisor hands to a new front. */
+struct front_start {
+	struct config config;
+	struct jobs jobs; /* as reported by the previous front */
+	uint64_t restarts[WORKERS];
+	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
+			     back */
+	int control, links[WORKER_FRONT];   /* consumed */
+	int audit;			    /* consumed; -1: there is no file */
+	int listeners[FRONT_LISTENERS_MAX]; /* listened on once the GPUs are known */
+	size_t n_listeners;
+};
+
 /* What the gpu process has reported of the machine. Masks of GPUs are of indices in it: a front for
  * which they would come to mean other GPUs ends (scheduler.h). */
 struct machine {
@@ -59,8 +72,7 @@ struct front {
 	uv_loop_t loop;
 	const struct front_hooks *hooks;
 	struct config config;
-	const int *sockets; /* listened on once the GPUs are known */
-	size_t n_sockets;
+	const struct front_start *start;
 	struct listener listeners[FRONT_LISTENERS_MAX];
 	size_t n_listeners;
 	int control;
@@ -92,9 +104,7 @@ struct front {
 	uint64_t started_ns;
 	uint64_t n_granted; /* permissions */
 	struct stats stats;
-	struct control_restarts restarts; /* the supervisor's latest report */
-	bool has_perfmon; /* the daemon has CAP_PERFMON; without it the driver may hold counters
-			     back */
+	uint64_t restarts[WORKERS]; /* the supervisor's latest report */
 	bool stopping;
 	uint64_t stopping_since_ns;
 	bool looking; /* the gpu process was asked which processes compute, and has not answered yet
@@ -116,18 +126,8 @@ void dispatch_closed(struct peer *p);
  * effect does nothing: the outer call carries out what was added. */
 void effects_carry_out(struct front *f);
 
-/* What the supervisor hands to a new front. */
-struct front_start {
-	const struct config *config;
-	const struct jobs *jobs; /* as reported by the previous front */
-	const struct control_restarts *restarts;
-	const int *listeners;
-	size_t n_listeners;
-	int control, granter, gpu, planner, audit; /* consumed; audit is -1 without a file */
-	bool has_perfmon;
-};
-
-/* Runs until the supervisor says stop or goes away. Returns the exit status. */
+/* Runs until the supervisor says stop or goes away. start lasts as long. Returns the exit status.
+ */
 int front_run(const struct front_start *start);
 
 /* Makes the tick run, which looks at deadlines. */

@@ -261,7 +261,7 @@ void granter_link_tick(struct granter_link *l, uint64_t now_ns)
 	}
 	log_warning("the granter did not answer within %d s: every lease is over",
 		    GRANTER_LINK_TIMEOUT_S);
-	control_send(l->front->control, CONTROL_HUNG_GRANTER, -1);
+	control_send_worker(l->front->control, CONTROL_HUNG, WORKER_GRANTER, -1);
 	granter_link_detach(l);
 	capture_events_on_granter_lost(l->front);
 }

@@ -35,9 +35,9 @@ struct pending {
 	bool sent;
 };
 
-void rpc_client_init(struct rpc_client *l, struct front *f, const char *name, enum control_op hung)
+void rpc_client_init(struct rpc_client *l, struct front *f, const char *name, enum worker_id worker)
 {
-	*l = (struct rpc_client){ .front = f, .name = name, .hung = hung };
+	*l = (struct rpc_client){ .front = f, .name = name, .worker = worker };
 	arena_init(&l->arena, 2 * LIMIT_UNPACKED_BYTES);
 	list_init(&l->pending);
 	watch_init(&l->watch);
@@ -210,7 +210,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	}
 	if (r == -EPROTO) {
 		log_error("the %s process says what it was not asked", l->name);
-		control_send(l->front->control, l->hung, -1);
+		control_send_worker(l->front->control, CONTROL_HUNG, l->worker, -1);
 	}
 	if (r < 0) {
 		log_warning("lost the %s process", l->name);
@@ -310,7 +310,7 @@ void rpc_client_tick(struct rpc_client *l, uint64_t now_ns)
 	} else if (now_ns >= l->answer_by_ns) {
 		log_warning("the %s process did not answer within %d s", l->name,
 			    RPC_CLIENT_TIMEOUT_S);
-		control_send(l->front->control, l->hung, -1);
+		control_send_worker(l->front->control, CONTROL_HUNG, l->worker, -1);
 		detach(l);
 	}
 }

@@ -20,9 +20,9 @@ struct front;
 
 struct rpc_client {
 	struct front *front;
-	const char *name;     /* name of the process, for messages */
-	enum control_op hung; /* report to the supervisor if the process does not answer */
-	struct watch watch;   /* closed: there is no such process now */
+	const char *name;      /* name of the process, for messages */
+	enum worker_id worker; /* as the supervisor knows it */
+	struct watch watch;    /* closed: there is no such process now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;
@@ -35,7 +35,8 @@ struct rpc_client {
 typedef void (*rpc_client_done)(struct front *f, void *owner, uint32_t request,
 				const struct wire_message *m);
 
-void rpc_client_init(struct rpc_client *l, struct front *f, const char *name, enum control_op hung);
+void rpc_client_init(struct rpc_client *l, struct front *f, const char *name,
+		     enum worker_id worker);
 int rpc_client_attach(struct rpc_client *l, int fd); /* consumes fd; fails what was pending */
 void rpc_client_deinit(struct rpc_client *l);
 

@@ -44,21 +44,22 @@ static void begin_stop(struct supervisor *s)
 {
 	s->stopping = true;
 	sd_notify(0, "STOPPING=1");
-	control_send(s->control, CONTROL_STOP, -1);
+	control_send(s->control, CONTROL_STOP);
 }
 
 /* Decisions are entries of the journal where there is one, and no file. */
 static void open_audit(struct supervisor *s)
 {
-	if (s->audit >= 0) {
-		close(s->audit);
+	if (s->front.audit >= 0) {
+		close(s->front.audit);
 	}
-	if (s->config.audit_file[0] && log_is_journal()) {
+	if (s->front.config.audit_file[0] && log_is_journal()) {
 		log_warning("audit-file %s is not written: decisions are entries of the journal",
-			    s->config.audit_file);
-		s->config.audit_file[0] = '\0';
+			    s->front.config.audit_file);
+		s->front.config.audit_file[0] = '\0';
 	}
-	s->audit = s->config.audit_file[0] ? audit_open(s->config.audit_file) : -1;
+	s->front.audit =
+		s->front.config.audit_file[0] ? audit_open(s->front.config.audit_file) : -1;
 }
 
 /* Reads the settings again. Wrong ones leave the present ones in force. The socket and the user
@@ -74,18 +75,18 @@ static int reload(struct supervisor *s)
 		log_error("the settings are not taken over: see above");
 		return -EINVAL;
 	}
-	snprintf(m.config.socket, sizeof(m.config.socket), "%s", s->config.socket);
-	s->config = m.config;
-	log_init("supervisor", s->config.log_level);
+	snprintf(m.config.socket, sizeof(m.config.socket), "%s", s->front.config.socket);
+	s->front.config = m.config;
+	log_init("supervisor", s->front.config.log_level);
 	open_audit(s);
-	m.config = s->config;
-	r = control_send_message(s->control, &m, s->audit);
+	m.config = s->front.config;
+	r = control_send_message(s->control, &m, s->front.audit);
 	if (r < 0) {
 		log_error("the front does not take the settings (%s): its successor will have them",
 			  strerror(-r));
 		return r;
 	}
-	log_notice("settings read again%s", s->config.audit_file[0] && s->audit < 0
+	log_notice("settings read again%s", s->front.config.audit_file[0] && s->front.audit < 0
 						    ? ", but the audit file cannot be opened"
 						    : "");
 	return 0;
@@ -121,9 +122,9 @@ static void handle_signals(struct supervisor *s)
  * terminated here. */
 static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
 {
-	s->jobs = *jobs;
+	s->front.jobs = *jobs;
 	for (size_t i = 0; i < JOBS_MAX; i++) {
-		s->jobs.slots[i].name[JOB_NAME_BYTES - 1] = '\0';
+		s->front.jobs.slots[i].name[JOB_NAME_BYTES - 1] = '\0';
 	}
 }
 
@@ -137,20 +138,16 @@ static void handle_control(struct supervisor *s)
 			close(fd);
 		}
 		if (m.op == CONTROL_READY) {
-			log_notice("listening on %s",
-				   s->own_socket ? s->config.socket : "the sockets of systemd");
+			log_notice("listening on %s", s->own_socket ? s->front.config.socket
+								    : "the sockets of systemd");
 			sd_notify(0, "READY=1\nSTATUS=`gpuctr-client status` tells who measures, "
 				     "or why nobody can.");
 		} else if (m.op == CONTROL_RELOADED) {
 			sd_notify(0, "READY=1");
 		} else if (m.op == CONTROL_ALIVE) {
 			sd_notify(0, "WATCHDOG=1");
-		} else if (m.op == CONTROL_HUNG_GRANTER) {
-			workers_kill_hung(s, WORKER_GRANTER);
-		} else if (m.op == CONTROL_HUNG_GPU) {
-			workers_kill_hung(s, WORKER_GPU);
-		} else if (m.op == CONTROL_HUNG_PLANNER) {
-			workers_kill_hung(s, WORKER_PLANNER);
+		} else if (m.op == CONTROL_HUNG && m.worker < WORKER_FRONT) {
+			workers_kill_hung(s, m.worker);
 		} else if (m.op == CONTROL_JOBS) {
 			keep_jobs(s, &m.jobs);
 		} else if (m.op == CONTROL_WHO) {
@@ -194,7 +191,7 @@ static int serve(struct supervisor *s)
 {
 	int r;
 
-	s->has_perfmon = privilege_has_perfmon();
+	s->front.has_perfmon = privilege_has_perfmon();
 	s->signals = open_signals();
 	s->control = -1;
 	open_audit(s);
@@ -204,8 +201,8 @@ static int serve(struct supervisor *s)
 	}
 	workers_end(s);
 	if (s->own_socket) {
-		unlink(s->config.socket); /* may fail once we have left root; the next start removes
-					     it */
+		unlink(s->front.config.socket); /* may fail once we have left root; the next start
+					     removes it */
 	}
 	return r < 0 ? 1 : 0;
 }
@@ -251,12 +248,12 @@ int main(int argc, char **argv)
 		return worker_main(argv[2]);
 	}
 	standard_hold();
-	s.audit = s.namer_fd = -1;
+	s.front.audit = s.namer_fd = -1;
 	s.argc = argc;
 	s.argv = argv;
 	s.starter = geteuid();
-	config_init(&s.config);
-	r = options_parse(&s.config, argc, argv, s.starter);
+	config_init(&s.front.config);
+	r = options_parse(&s.front.config, argc, argv, s.starter);
 	if (r < 0) {
 		turn_away();
 		return 2;
@@ -264,12 +261,12 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		return 0;
 	}
-	log_init("supervisor", s.config.log_level);
-	if (sockets_open(&s.config, s.listeners, ARRAY_SIZE(s.listeners), &s.n_listeners,
-			 &s.own_socket) < 0) {
+	log_init("supervisor", s.front.config.log_level);
+	if (sockets_open(&s.front.config, s.front.listeners, ARRAY_SIZE(s.front.listeners),
+			 &s.front.n_listeners, &s.own_socket) < 0) {
 		return 1;
 	}
-	if (privilege_leave_root(s.config.user) < 0) {
+	if (privilege_leave_root(s.front.config.user) < 0) {
 		return 1;
 	}
 	return serve(&s);

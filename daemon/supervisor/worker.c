@@ -88,14 +88,14 @@ static size_t descriptors_of(struct worker_start *s, int *ret[DESCRIPTORS_MAX])
 	size_t n = 0;
 
 	if (s->id == WORKER_FRONT) {
-		for (size_t i = 0; i < s->n_listeners; i++) {
-			ret[n++] = &s->listeners[i];
+		for (size_t i = 0; i < s->front.n_listeners; i++) {
+			ret[n++] = &s->front.listeners[i];
 		}
 		for (size_t i = 0; i < WORKER_FRONT; i++) {
-			ret[n++] = &s->links[i];
+			ret[n++] = &s->front.links[i];
 		}
-		if (s->audit >= 0) {
-			ret[n++] = &s->audit;
+		if (s->front.audit >= 0) {
+			ret[n++] = &s->front.audit;
 		}
 	}
 	ret[n++] = &s->link;
@@ -216,23 +216,6 @@ static int enter(const struct worker_start *s)
 	return 0;
 }
 
-static int run_front(const struct worker_start *s)
-{
-	return front_run(&(struct front_start){
-		.config = &s->config,
-		.jobs = &s->jobs,
-		.restarts = &s->restarts,
-		.listeners = s->listeners,
-		.n_listeners = s->n_listeners,
-		.control = s->link,
-		.granter = s->links[WORKER_GRANTER],
-		.gpu = s->links[WORKER_GPU],
-		.planner = s->links[WORKER_PLANNER],
-		.audit = s->audit,
-		.has_perfmon = s->has_perfmon,
-	});
-}
-
 int worker_main(const char *name)
 {
 	static struct worker_start s;
@@ -253,5 +236,6 @@ int worker_main(const char *name)
 	if (enter(&s) < 0) {
 		return 1;
 	}
-	return s.id == WORKER_FRONT ? run_front(&s) : workers[s.id].run(s.link);
+	s.front.control = s.link;
+	return s.id == WORKER_FRONT ? front_run(&s.front) : workers[s.id].run(s.link);
 }

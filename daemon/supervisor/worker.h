@@ -6,32 +6,17 @@
  * named here. */
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "daemon/config/config.h"
 #include "daemon/config/control.h"
 #include "daemon/front/front.h"
-
-/* Each but the front has a link to the front. */
-enum worker_id { WORKER_GRANTER, WORKER_GPU, WORKER_PLANNER, WORKER_FRONT, WORKERS };
 
 /* What the supervisor tells a worker. The descriptors are its own, which the worker gets under
  * other numbers; -1: none. */
 struct worker_start {
 	enum worker_id id;
 	int log_level;
-	int link; /* to the front; of the front to the supervisor */
-
-	/* The front alone gets these. */
-	struct config config;
-	struct jobs jobs;
-	struct control_restarts restarts;
-	bool has_perfmon;
-	int links[WORKER_FRONT]; /* its ends */
-	int audit;
-	int listeners[FRONT_LISTENERS_MAX];
-	size_t n_listeners;
+	int link;		  /* to the front; of the front to the supervisor */
+	struct front_start front; /* what the front alone gets */
 };
 
 const char *worker_name(enum worker_id id);

@@ -18,15 +18,6 @@
  * handed to the running front. A new front needs new links, so the other workers are replaced with
  * it. */
 
-static const struct {
-	int link_type;
-	enum control_op replaced;
-} links_of[WORKER_FRONT] = {
-	[WORKER_GRANTER] = { SOCK_SEQPACKET, CONTROL_NEW_GRANTER },
-	[WORKER_GPU] = { SOCK_STREAM, CONTROL_NEW_GPU },
-	[WORKER_PLANNER] = { SOCK_STREAM, CONTROL_NEW_PLANNER },
-};
-
 static int make_pair(int type, int pair[2])
 {
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -34,12 +25,6 @@ static int make_pair(int type, int pair[2])
 		return -errno;
 	}
 	return 0;
-}
-
-static void note_begin(struct supervisor *s, enum worker_id id, pid_t pid)
-{
-	s->pids[id] = pid;
-	restart_begin(&s->restarts[id], clock_now_ns());
 }
 
 /* Forks the worker, which gets what start says. -errno. */
@@ -56,7 +41,8 @@ static int begin(struct supervisor *s, const struct worker_start *start)
 	if (pid < 0) {
 		return -errno;
 	}
-	note_begin(s, start->id, pid);
+	s->pids[start->id] = pid;
+	restart_begin(&s->restarts[start->id], clock_now_ns());
 	return 0;
 }
 
@@ -64,13 +50,13 @@ static int begin(struct supervisor *s, const struct worker_start *start)
 static int start_linked(struct supervisor *s, enum worker_id id)
 {
 	static struct worker_start start;
-	int pair[2], r = make_pair(links_of[id].link_type, pair);
+	int pair[2], r = make_pair(id == WORKER_GRANTER ? SOCK_SEQPACKET : SOCK_STREAM, pair);
 
 	if (r < 0) {
 		return r;
 	}
 	start = (struct worker_start){ .id = id,
-				       .log_level = s->config.log_level,
+				       .log_level = s->front.config.log_level,
 				       .link = pair[1] };
 	r = begin(s, &start);
 	close(pair[1]);
@@ -114,17 +100,11 @@ static int start_front(struct supervisor *s, const int links[WORKER_FRONT])
 	make_room(pair);
 	start = (struct worker_start){
 		.id = WORKER_FRONT,
-		.log_level = s->config.log_level,
+		.log_level = s->front.config.log_level,
 		.link = pair[1],
-		.config = s->config,
-		.jobs = s->jobs,
-		.restarts = s->replaced,
-		.has_perfmon = s->has_perfmon,
-		.audit = s->audit,
-		.n_listeners = s->n_listeners,
+		.front = s->front,
 	};
-	memcpy(start.links, links, sizeof(start.links));
-	memcpy(start.listeners, s->listeners, sizeof(start.listeners));
+	memcpy(start.front.links, links, sizeof(start.front.links));
 	r = begin(s, &start);
 	close(pair[1]);
 	if (r < 0) {
@@ -158,7 +138,7 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 	if (fd < 0) {
 		return fd;
 	}
-	r = control_send(s->control, links_of[id].replaced, fd);
+	r = control_send_worker(s->control, CONTROL_NEW, id, fd);
 	/* These errors mean that the front is dying, and the other workers end with it. The front
 	 * may be reaped after them. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
@@ -210,18 +190,6 @@ static bool front_is_gone(const struct supervisor *s)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
 }
 
-static void count_replaced(struct supervisor *s, enum worker_id id)
-{
-	uint64_t *const counts[WORKERS] = {
-		[WORKER_GRANTER] = &s->replaced.granter,
-		[WORKER_GPU] = &s->replaced.gpu,
-		[WORKER_PLANNER] = &s->replaced.planner,
-		[WORKER_FRONT] = &s->replaced.front,
-	};
-
-	++*counts[id];
-}
-
 /* Counts only workers that ended by themselves, not those that a front took with it. */
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
@@ -230,7 +198,7 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 
 	if (id == WORKER_FRONT) {
 		end_linked(s);
-		count_replaced(s, id);
+		s->front.restarts[id]++;
 		return workers_start(s);
 	}
 	if (s->control < 0 || front_is_gone(s)) {
@@ -238,8 +206,8 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 	}
 	r = replace_linked(s, id);
 	if (r == 0) {
-		count_replaced(s, id);
-		m.restarts = s->replaced;
+		s->front.restarts[id]++;
+		memcpy(m.restarts, s->front.restarts, sizeof(m.restarts));
 		control_send_message(s->control, &m, -1);
 	}
 	return r;

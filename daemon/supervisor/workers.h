@@ -6,32 +6,25 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "daemon/config/config.h"
 #include "daemon/config/control.h"
 #include "daemon/front/front.h"
 #include "daemon/supervisor/restart.h"
 #include "daemon/supervisor/worker.h"
 
 struct supervisor {
-	struct config config;
+	struct front_start front; /* for the next one: settings, jobs, sockets, audit file */
 	int argc;
 	char **argv;   /* read again by a reload */
 	uid_t starter; /* the user whose settings count, beside root's */
-	int listeners[FRONT_LISTENERS_MAX];
-	size_t n_listeners;
 	pid_t pids[WORKERS];
-	int control;	  /* link to the front */
-	int audit;	  /* the audit file; -1: none */
-	struct jobs jobs; /* as the front told them */
+	int control; /* link to the front */
 	int signals;
 	int namer_fd; /* to which the namer writes; -1: there is none */
 	pid_t namer_pid;
 	uint32_t namer_uid;
 	bool own_socket; /* the socket was bound by us and is removed at the end */
-	bool has_perfmon;
 	bool stopping;
 	struct restart restarts[WORKERS];
-	struct control_restarts replaced; /* so far */
 };
 
 /* Starts the front, and with it all others. -errno: the front was not started. */

@@ -587,29 +587,25 @@ static void box_deinit(void)
 
 void front_box_run(front_box_act act, void *userdata)
 {
-	static const struct jobs no_jobs;
-	static const struct control_restarts no_restarts;
-	int fds = lowest_fd(), control[2], granter, gpu, planner, status;
+	static struct front_start start;
+	int fds = lowest_fd(), control[2], status;
 
 	box_init(act, userdata);
 	fuzz_check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0);
 	front_box.control = control[0];
-	granter = front_box_process_begin(&front_box.granter, SOCK_SEQPACKET);
-	gpu = front_box_process_begin(&front_box.asked[FRONT_BOX_GPU], SOCK_STREAM);
-	planner = front_box_process_begin(&front_box.asked[FRONT_BOX_PLANNER], SOCK_STREAM);
-	front_box.active = true;
-	status = front_run(&(struct front_start){
-		.config = &front_box.config,
-		.jobs = &no_jobs,
-		.restarts = &no_restarts,
-		.listeners = &front_box.listener,
+	start = (struct front_start){
+		.config = front_box.config,
+		.listeners = { front_box.listener },
 		.n_listeners = 1,
 		.control = control[1],
-		.granter = granter,
-		.gpu = gpu,
-		.planner = planner,
+		.links = { front_box_process_begin(&front_box.granter, SOCK_SEQPACKET),
+			   front_box_process_begin(&front_box.asked[FRONT_BOX_GPU], SOCK_STREAM),
+			   front_box_process_begin(&front_box.asked[FRONT_BOX_PLANNER],
+						   SOCK_STREAM) },
 		.audit = -1,
-	});
+	};
+	front_box.active = true;
+	status = front_run(&start);
 	front_box.active = false;
 	fuzz_check(status == 0); /* else a handle is left in the loop */
 	fd_reaper_box_close(control[1]);

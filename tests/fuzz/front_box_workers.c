@@ -474,7 +474,7 @@ int front_box_process_begin(struct box_process *p, int type)
 	return pair[1];
 }
 
-static void replace(struct box_process *p, int type, enum control_op op, bool dies_first)
+static void replace(struct box_process *p, int type, enum worker_id worker, bool dies_first)
 {
 	int fd;
 
@@ -483,20 +483,20 @@ static void replace(struct box_process *p, int type, enum control_op op, bool di
 		return;
 	}
 	fd = front_box_process_begin(p, type);
-	control_send(front_box.control, op, fd);
+	control_send_worker(front_box.control, CONTROL_NEW, worker, fd);
 	fd_reaper_box_close(fd);
 }
 
 void front_box_granter_replace(bool dies_first)
 {
 	front_box.n_leases = 0;
-	replace(&front_box.granter, SOCK_SEQPACKET, CONTROL_NEW_GRANTER, dies_first);
+	replace(&front_box.granter, SOCK_SEQPACKET, WORKER_GRANTER, dies_first);
 }
 
 void front_box_gpu_replace(enum front_box_asked which, bool dies_first)
 {
 	replace(&front_box.asked[which], SOCK_STREAM,
-		which == FRONT_BOX_PLANNER ? CONTROL_NEW_PLANNER : CONTROL_NEW_GPU, dies_first);
+		which == FRONT_BOX_PLANNER ? WORKER_PLANNER : WORKER_GPU, dies_first);
 }
 
 void front_box_swap_gpus(void)
@@ -556,7 +556,7 @@ void front_box_name_user(unsigned user, const char *name)
 void front_box_stop(void)
 {
 	front_box.stopped = true;
-	control_send(front_box.control, CONTROL_STOP, -1);
+	control_send(front_box.control, CONTROL_STOP);
 }
 
 void front_box_read_control(void)
