@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <systemd/sd-journal.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/audit/journal.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 #include "proto/base/json.h"
@@ -110,6 +111,13 @@ static void describe(const struct audit_line *l, struct field ret[FIELDS])
 	};
 
 	memcpy(ret, all, sizeof(all));
+}
+
+static struct buf *begin_line(struct audit *a)
+{
+	buf_clear(&a->line);
+	a->line.failed = false;
+	return &a->line;
 }
 
 /* --- the file --- */
@@ -221,7 +229,7 @@ static void format_line(struct buf *out, const struct audit_line *l)
 
 static int write_file(struct audit *a, const struct audit_line *l)
 {
-	struct buf *line = &a->line;
+	struct buf *line;
 	ssize_t n;
 
 	if (!a->wants_file) {
@@ -230,8 +238,7 @@ static int write_file(struct audit *a, const struct audit_line *l)
 	if (a->fd < 0) {
 		return -EBADF;
 	}
-	buf_clear(line);
-	line->failed = false;
+	line = begin_line(a);
 	if (a->torn) {
 		buf_char(line, '\n');
 	}
@@ -247,17 +254,6 @@ static int write_file(struct audit *a, const struct audit_line *l)
 }
 
 /* --- the journal, or the log --- */
-
-/* Joins the elements of the list that fit. */
-static void join(char *text, size_t size, const char *const *v, size_t n)
-{
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < n && used < size; i++) {
-		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", v[i]);
-	}
-}
 
 /* Users choose the names in a message. So that no name controls a reader's terminal, and because a
  * journal hides messages with other bytes, a message is nothing but text. */
@@ -284,39 +280,80 @@ static void format_message(const struct audit_line *l, char *text, size_t size)
 	utf8_replace_unsafe(text);
 }
 
-static void add_entry(struct journal_entry *e, const struct field *f)
-{
-	char name[32], list[3072];
+/* The fields of an entry, one behind the other. */
+struct entry {
+	struct buf *text;
+	size_t begins[FIELDS + 4], n;
+};
 
-	snprintf(name, sizeof(name), "%s", f->name);
-	for (char *c = name; *c; c++) {
-		*c = (char)toupper((unsigned char)*c);
+static void begin_field(struct entry *e)
+{
+	e->begins[e->n++] = e->text->n;
+}
+
+static void begin_entry(struct entry *e, const char *message, const char *id, int level)
+{
+	begin_field(e);
+	buf_printf(e->text, "MESSAGE=%s", message);
+	begin_field(e);
+	buf_printf(e->text, "MESSAGE_ID=%s", id);
+	begin_field(e);
+	buf_printf(e->text, "PRIORITY=%d", level);
+	begin_field(e);
+	buf_text(e->text, "SYSLOG_IDENTIFIER=gpucountd");
+}
+
+static void add_entry(struct entry *e, const struct field *f)
+{
+	begin_field(e);
+	buf_text(e->text, "GPUCTR_");
+	for (const char *c = f->name; *c; c++) {
+		buf_char(e->text, (char)toupper((unsigned char)*c));
 	}
-	if (f->kind == LIST) {
-		join(list, sizeof(list), f->list, f->n);
-		journal_add(e, "GPUCTR_%s=%s", name, list);
-	} else if (f->kind == TEXT) {
-		journal_add(e, "GPUCTR_%s=%s", name, f->text ? f->text : "");
-	} else {
-		journal_add(e, "GPUCTR_%s=%llu", name, (unsigned long long)f->number);
+	buf_char(e->text, '=');
+	if (f->kind == TEXT) {
+		buf_text(e->text, f->text ? f->text : "");
+	} else if (f->kind != LIST) {
+		buf_u64(e->text, f->number);
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		buf_printf(e->text, "%s%s", i ? " " : "", f->list[i]);
 	}
 }
 
-static int write_journal(const struct audit_line *l, const char *message)
+static int send_entry(const struct entry *e)
 {
+	struct iovec v[ARRAY_SIZE(e->begins)];
+
+	for (size_t i = 0; i < e->n; i++) {
+		size_t end = i + 1 < e->n ? e->begins[i + 1] : e->text->n;
+
+		v[i] = (struct iovec){ e->text->data + e->begins[i], end - e->begins[i] };
+	}
+	return e->text->failed ? -ENOMEM : sd_journal_sendv(v, (int)e->n);
+}
+
+int audit_open_journal(void)
+{
+	CLEAN_BUF struct buf text = { 0 };
+	struct entry e = { .text = &text };
+
+	begin_entry(&e, "gpucountd " GPUCTR_VERSION " starts", "18b379ec275549f29d26e1f25b10ea56",
+		    LOG_NOTICE);
+	return send_entry(&e);
+}
+
+static int write_journal(struct audit *a, const struct audit_line *l, const char *message)
+{
+	struct entry e = { .text = begin_line(a) };
 	struct field fields[FIELDS];
-	struct journal_entry e;
 
 	describe(l, fields);
-	journal_begin(&e);
-	journal_add(&e, "MESSAGE=%s", message);
-	journal_add(&e, "MESSAGE_ID=%s", events[l->event].message_id);
-	journal_add(&e, "PRIORITY=%d", events[l->event].level);
-	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
+	begin_entry(&e, message, events[l->event].message_id, events[l->event].level);
 	for (size_t i = 0; i < FIELDS; i++) {
 		add_entry(&e, &fields[i]);
 	}
-	return journal_send(&e);
+	return send_entry(&e);
 }
 
 static bool takes_refusal(struct audit *a, struct audit_line *l)
@@ -352,7 +389,7 @@ int audit_write(struct audit *a, const struct audit_line *l)
 
 	format_message(l, message, sizeof(message));
 	if (a->journal) {
-		r = write_journal(l, message);
+		r = write_journal(a, l, message);
 	} else {
 		r = write_file(a, l);
 		r = r < 0 ? r : log_always(events[l->event].level, "%s", message);

@@ -90,3 +90,7 @@ int audit_open(const char *path);
 
 /* Could the caller open the file? Creates nothing. 0 or -errno. */
 int audit_check(const char *path);
+
+/* Notes the daemon's start in the journal. libsystemd opens its socket at the first entry, so a
+ * process calls this before its filter forbids that. 0 or -errno. */
+int audit_open_journal(void);

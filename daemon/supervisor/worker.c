@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/audit/journal.h"
+#include "daemon/audit/audit.h"
 #include "daemon/base/log.h"
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
@@ -40,25 +40,11 @@ static int start_granter_threads(void)
 	return r < 0 ? r : threads_start();
 }
 
-/* The first entry of the journal opens its socket, which the front's filter forbids. */
-static void report_journal(void)
-{
-	struct journal_entry e;
-
-	if (!log_is_journal()) {
-		return;
-	}
-	journal_begin(&e);
-	journal_add(&e, "MESSAGE=gpucountd %s starts", GPUCTR_VERSION);
-	journal_add(&e, "MESSAGE_ID=18b379ec275549f29d26e1f25b10ea56");
-	journal_add(&e, "PRIORITY=%d", LOG_NOTICE);
-	journal_add(&e, "SYSLOG_IDENTIFIER=gpucountd");
-	journal_send(&e);
-}
-
 static int prepare_front(void)
 {
-	report_journal();
+	if (log_is_journal()) {
+		audit_open_journal();
+	}
 	return fd_reaper_start();
 }
 
