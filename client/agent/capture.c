@@ -21,12 +21,10 @@
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
-/* A capture in this process: new -> started -> running -> stopping -> over, and freed.
- *
- * It is made and started by one thread, and run by the one that delivers, which is also the one
- * that ends it: everything that calls CUPTI at the end happens there, because whoever asks for the
- * end may hold CUPTI's locks, or ours when it is a signal handler that exits, and Stop waits for
- * kernels that may never end.
+/* A capture is made and started by one thread, and run by the one that delivers, which is also the
+ * one that ends it: everything that calls CUPTI at the end happens there, because whoever asks for
+ * the end may hold CUPTI's locks, or ours when it is a signal handler that exits, and Stop waits
+ * for kernels that may never end.
  *
  * At the end nobody is let in any more, launches that are under way are waited for, contexts let go
  * of the counters, the queue is delivered, and only then CUPTI is left and goodbye is said: so who
@@ -44,7 +42,6 @@ static atomic_uint last_number;
  * False: threads may still enter, so that their callbacks tell of contexts that end. */
 static bool close_sections(struct capture *c)
 {
-	state_move(&c->deliver.state, CAPTURE_CLOSING);
 	if (sections_are_open(c) && sections_close(c)) {
 		if (contexts_retire(c)) {
 			sections_closed();
@@ -133,16 +130,16 @@ static void tell_steps(struct capture *c)
 	}
 }
 
-/* Lets go of the counters and has the rest delivered. While a stream is captured into a graph this
+/* Lets go of the counters and queues the rest. False: while a stream is captured into a graph this
  * is put off to the next tick, because it would invalidate that stream capture. */
-static void stop_now(struct capture *c)
+static bool stop_now(struct capture *c)
 {
 	bool exiting = state_is_exiting();
 	struct refusal missed;
 	char text[384];
 
 	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
-		return;
+		return false;
 	}
 	deliver_lend_connection(&c->deliver);
 	tell_others(c);
@@ -172,10 +169,10 @@ static void stop_now(struct capture *c)
 	deliver_take_connection(&c->deliver);
 	trace_flush(c, true);
 	trace_graphs_finish(c);
-	deliver_request_finish(&c->deliver);
+	return true;
 }
 
-static void on_idle(void *userdata)
+static bool on_idle(void *userdata)
 {
 	struct capture *c = userdata;
 
@@ -186,22 +183,22 @@ static void on_idle(void *userdata)
 	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_finished(&c->filter)))) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
-		stop_now(c);
-	} else {
-		deliver_lend_connection(&c->deliver);
-		if (activity_hear(c->activity)) {
-			activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
-		}
-		tell_others(c);
-		if (!deliver_is_full(&c->deliver)) { /* else they wait where they are bounded */
-			contexts_flush_old(c);
-			trace_flush(c, activity_is_crowded(c->activity));
-			trace_graphs_flush(c);
-		}
-		watch_look(c);
-		deliver_take_connection(&c->deliver);
-		tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
+		return stop_now(c);
 	}
+	deliver_lend_connection(&c->deliver);
+	if (activity_hear(c->activity)) {
+		activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
+	}
+	tell_others(c);
+	if (!deliver_is_full(&c->deliver)) { /* else they wait where they are bounded */
+		contexts_flush_old(c);
+		trace_flush(c, activity_is_crowded(c->activity));
+		trace_graphs_flush(c);
+	}
+	watch_look(c);
+	deliver_take_connection(&c->deliver);
+	tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
+	return false;
 }
 
 static bool while_quiet(void *userdata, void (*act)(void *argument), void *argument)
@@ -295,7 +292,7 @@ static void on_end(void *userdata)
 }
 
 /* The daemon ended the capture, or the connection broke: launches are ignored from now on. */
-static void on_stop(void *userdata, uint32_t code, const char *message)
+static void on_stop(void *userdata)
 {
 	struct capture *c = userdata;
 

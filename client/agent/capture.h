@@ -69,12 +69,6 @@ static inline bool capture_is_measuring(const struct capture *c)
 	return atomic_load_explicit(&c->deliver.state, memory_order_relaxed) == CAPTURE_MEASURING;
 }
 
-/* Has the capture stopped waiting for the program's threads? Their calls may then go unnoticed. */
-static inline bool capture_is_closing(const struct capture *c)
-{
-	return atomic_load(&c->deliver.state) >= CAPTURE_CLOSING;
-}
-
 /* Creates an inactive capture; NULL: out of memory. The pointers are borrowed until capture_free().
  */
 struct capture *capture_new(const struct profiler *p, struct activity *activity,

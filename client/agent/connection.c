@@ -160,11 +160,9 @@ static int wait_for_reader(struct connection *l, uint64_t timeout_ns)
 	return r < 0 ? r : r == 0 && is_there(l) ? -ETIMEDOUT : 0;
 }
 
-int connection_send(struct connection *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
+/* r: whether there is something to send. */
+static int send_all(struct connection *l, int r, int fd, uint64_t timeout_ns)
 {
-	int r = l->fd < 0 ? -ENOTCONN : wire_encode(&l->scratch, &l->out, m);
-
-	arena_reset(&l->scratch);
 	while (r >= 0 && buffer_length(&l->out) > 0) {
 		ssize_t n = send_some(l, fd);
 
@@ -179,12 +177,28 @@ int connection_send(struct connection *l, const struct wire_message *m, int fd, 
 	}
 	if (r < 0) {
 		connection_close(l);
-		return r;
 	}
-	if (l->courier && m->type == WIRE_GOODBYE) { /* after which the program may end */
+	return r < 0 ? r : 0;
+}
+
+int connection_send(struct connection *l, const struct wire_message *m, int fd, uint64_t timeout_ns)
+{
+	int r = l->fd < 0 ? -ENOTCONN : wire_encode(&l->scratch, &l->out, m);
+
+	arena_reset(&l->scratch);
+	r = send_all(l, r, fd, timeout_ns);
+	if (r == 0 && l->courier && m->type == WIRE_GOODBYE) { /* after which the program may end */
 		courier_flush(clock_now_ns() + LAST_WORD_S * CLOCK_NS_PER_S);
 	}
-	return 0;
+	return r;
+}
+
+int connection_send_encoded(struct connection *l, const struct buffer *b)
+{
+	int r = l->fd < 0 ? -ENOTCONN
+			  : buffer_append(&l->out, b->data + b->start, buffer_length(b));
+
+	return send_all(l, r, -1, CONNECTION_NO_LIMIT);
 }
 
 /* 0, FRAME_E_MORE or -EPROTO. */

@@ -48,6 +48,9 @@ void connection_close(struct connection *l);
 int connection_send(struct connection *l, const struct wire_message *m, int fd,
 		    uint64_t timeout_ns);
 
+/* Sends messages that are encoded already, without a limit. */
+int connection_send_encoded(struct connection *l, const struct buffer *b);
+
 /* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed:
  * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */

@@ -154,6 +154,12 @@ static bool disable(struct capture *c, struct ranges *r)
 	return done;
 }
 
+static bool disable_unwatched(struct capture *c, struct ranges *r)
+{
+	gate_unwatch(&r->gate);
+	return disable(c, r);
+}
+
 static bool abandon(struct capture *c, struct ranges *r)
 {
 	ranges_abandon(c, r);
@@ -171,8 +177,7 @@ void contexts_let_go(struct capture *c)
 
 	while (!for_each(c, LOCK_PATIENCE_MS * CLOCK_NS_PER_MS, disable, &busy)) {
 		if (clock_now_ns() >= by_ns) {
-			state_move(&c->deliver.state, CAPTURE_CLOSING);
-			if (!for_each(c, 0, disable, &busy)) {
+			if (!for_each(c, 0, disable_unwatched, &busy)) {
 				for_each(c, 0, abandon, &busy);
 			}
 			return;
@@ -183,7 +188,7 @@ void contexts_let_go(struct capture *c)
 
 static bool retire(struct capture *c, struct ranges *r)
 {
-	return guard_is_quiet(c, r, false) && disable(c, r);
+	return guard_is_quiet(c, r, false) && disable_unwatched(c, r);
 }
 
 bool contexts_retire(struct capture *c)

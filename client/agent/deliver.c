@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/agent/deliver_notes.h"
 #include "client/agent/evaluate.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
@@ -19,9 +19,12 @@
 /* The queue is bounded in bytes. No launch waits for a reader: if a client reads more slowly than
  * its program measures, or not at all, the agent drops whole batches and counts their launches.
  * Only where the thread that evaluates batches is behind, the program's thread waits a little at
- * the end of a batch. Which of both it is, tells how long the thread waits for its socket. Buffers
- * are recycled, because page faults in a fresh image of some MiB cost more than copying the data;
- * one image is kept.
+ * the end of a batch. Which of both it is, tells how long the thread waits for its socket. One
+ * batch is kept for the next one, because page faults in a fresh image of some MiB cost more than
+ * copying the data.
+ *
+ * Other messages any thread leaves, encoded at once, and goes on. What waits of them is bounded as
+ * well, and what does not fit is counted.
  *
  * The thread itself waits for a reader without a limit, so that the counts are exact once the
  * reader goes on. A reader that has ended breaks the connection.
@@ -32,17 +35,15 @@
 
 enum {
 	TICK_MS = 250,
-	SPARES_MAX = 2,
-	READER_LAG_MS = 2, /* a reader is behind that takes nothing for longer */
-	SLOW_PART = 2,	   /* or for longer than this part of a batch's time */
+	READER_LAG_MS = 2,     /* a reader is behind that takes nothing for longer */
+	SLOW_PART = 2,	       /* or for longer than this part of a batch's time */
+	NOTICE_TIMEOUT_S = 60, /* for one that must not wait for the delivering thread */
 };
 
 void deliver_init(struct deliver *d)
 {
 	*d = (struct deliver){ 0 };
 	list_init(&d->queue);
-	list_init(&d->spare);
-	list_init(&d->notes);
 	opened_init(&d->opened);
 	lock_init(&d->lock, LOCK_LEAF);
 	lock_init(&d->connection_lock, LOCK_PART);
@@ -75,63 +76,54 @@ static size_t batch_bytes(const struct batch *b)
 
 static void batch_free(struct batch *b)
 {
-	free(b->launches);
-	free(b->image);
-	free(b);
+	if (b) {
+		free(b->launches);
+		free(b->image);
+		free(b);
+	}
 }
 
-static struct batch *take_spare(struct deliver *d, size_t n)
+static struct batch *exchange_spare(struct deliver *d, struct batch *by)
 {
-	struct batch *found = NULL;
+	struct batch *before;
 
 	LOCK_SCOPE(&d->lock);
-	list_for_each(l, &d->spare) {
-		struct batch *b = list_entry(l, struct batch, link);
-
-		if (b->room == n) {
-			found = b;
-			list_remove(&b->link);
-			break;
-		}
-	}
-	return found;
+	before = d->spare;
+	d->spare = by;
+	return before;
 }
 
 struct batch *deliver_new_batch(struct deliver *d, size_t n)
 {
-	struct batch *b = take_spare(d, n);
+	struct batch *b = exchange_spare(d, NULL);
 
-	if (b) {
-		b->n = 0;
+	if (b && b->room == n) {
+		b->n = b->image_size = 0;
 		return b;
 	}
+	batch_free(b);
 	b = calloc(1, sizeof(*b));
-	if (!b) {
-		return NULL;
-	}
-	list_init(&b->link);
-	b->launches = malloc(n * sizeof(*b->launches));
-	if (!b->launches) {
+	if (b && (b->launches = malloc(n * sizeof(*b->launches))) == NULL) {
 		batch_free(b);
 		return NULL;
 	}
-	b->room = n;
+	if (b) {
+		b->room = n;
+	}
 	return b;
 }
 
-int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes)
+void deliver_free_batch(struct deliver *d, struct batch *b)
 {
-	lock_acquire(&d->lock);
-	if (d->spare_image_room >= bytes) {
-		b->image = d->spare_image;
-		b->image_room = d->spare_image_room;
-		d->spare_image = NULL;
-		d->spare_image_room = 0;
-	}
-	lock_release(&d->lock);
-	if (!b->image) {
+	batch_free(exchange_spare(d, b));
+}
+
+int deliver_copy_image(struct batch *b, const uint8_t *image, size_t bytes)
+{
+	if (b->image_room < bytes) {
+		free(b->image);
 		b->image = malloc(bytes);
-		b->image_room = bytes;
+		b->image_room = b->image ? bytes : 0;
 	}
 	if (!b->image) {
 		return -ENOMEM;
@@ -141,54 +133,9 @@ int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image,
 	return 0;
 }
 
-/* With the lock held. Keeps the larger one of this image and the spare one. */
-static void recycle_image(struct deliver *d, struct batch *b)
-{
-	if (b->image && b->image_room >= d->spare_image_room) {
-		free(d->spare_image);
-		d->spare_image = b->image;
-		d->spare_image_room = b->image_room;
-	} else {
-		free(b->image);
-	}
-	b->image = NULL;
-	b->image_size = 0;
-}
-
-/* Keeps the newest few batches: when batches grow, the smaller ones are freed. */
-void deliver_free_batch(struct deliver *d, struct batch *b)
-{
-	unsigned n = 0;
-
-	if (!b) {
-		return;
-	}
-	lock_acquire(&d->lock);
-	recycle_image(d, b);
-	list_append(&d->spare, &b->link);
-	list_for_each(l, &d->spare) {
-		n++;
-	}
-	if (n > SPARES_MAX) {
-		b = list_entry(d->spare.next, struct batch, link);
-		list_remove(&b->link);
-	} else {
-		b = NULL;
-	}
-	lock_release(&d->lock);
-	if (b) {
-		batch_free(b);
-	}
-}
-
 static bool takes_batches(const struct deliver *d)
 {
-	return atomic_load(&d->state) < CAPTURE_LEAVING;
-}
-
-static bool is_finishing(const struct deliver *d)
-{
-	return atomic_load(&d->state) >= CAPTURE_DELIVERING;
+	return atomic_load(&d->state) < CAPTURE_OVER;
 }
 
 /* An empty queue takes a batch of any size. The delivering thread may always add batches, because
@@ -196,7 +143,7 @@ static bool is_finishing(const struct deliver *d)
 static bool has_room(const struct deliver *d, const struct batch *b)
 {
 	return d->queued_bytes == 0 || d->queued_bytes + batch_bytes(b) <= DELIVER_QUEUE_BYTES ||
-	       (d->started && pthread_equal(pthread_self(), d->thread));
+	       (d->runs && pthread_equal(pthread_self(), d->thread));
 }
 
 static void drop(struct deliver *d, struct batch *b)
@@ -216,83 +163,144 @@ static bool reader_is_behind(const struct deliver *d)
 	       (since_ns != 0 && clock_now_ns() >= since_ns + READER_LAG_MS * CLOCK_NS_PER_MS);
 }
 
-/* With the lock. True: there is room for b, and it is b's. */
-static bool wait_for_room(struct deliver *d, const struct batch *b, uint64_t patience_ns,
-			  bool patiently)
+/* With the lock. False: there is no room for b. */
+static bool wait_for_room(struct deliver *d, const struct batch *b, uint64_t patience_ns)
 {
 	uint64_t by_ns = clock_now_ns() + patience_ns, now_ns;
 
-	while (takes_batches(d) && !has_room(d, b) && (patiently || !reader_is_behind(d)) &&
-	       (now_ns = clock_now_ns()) < by_ns) {
+	while (takes_batches(d) && !has_room(d, b) &&
+	       (d->waits_for_reader || !reader_is_behind(d)) && (now_ns = clock_now_ns()) < by_ns) {
 		uint64_t look_ns = now_ns + READER_LAG_MS * CLOCK_NS_PER_MS;
 
 		lock_wait_until(&d->lock, &d->drained, by_ns < look_ns ? by_ns : look_ns);
 	}
-	if (!takes_batches(d) || !has_room(d, b)) {
-		return false;
-	}
-	d->queued_bytes += batch_bytes(b);
-	return true;
-}
-
-/* With the lock, when b has its room. False: the queue has been closed meanwhile. */
-static bool append(struct deliver *d, struct batch *b)
-{
-	if (!takes_batches(d)) {
-		d->queued_bytes -= batch_bytes(b);
-		return false;
-	}
-	list_append(&d->queue, &b->link);
-	pthread_cond_signal(&d->wake);
-	return true;
-}
-
-static void put(struct deliver *d, struct batch *b, uint64_t patience_ns, bool patiently)
-{
-	bool taken;
-
-	lock_acquire(&d->lock);
-	taken = wait_for_room(d, b, patience_ns, patiently) && append(d, b);
-	lock_release(&d->lock);
-	if (!taken) {
-		drop(d, b);
-		deliver_free_batch(d, b);
-	}
+	return takes_batches(d) && has_room(d, b);
 }
 
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns)
 {
-	put(d, b, patience_ns, false);
-}
-
-/* Copies only what is not dropped. */
-int deliver_put_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes,
-		      uint64_t patience_ns)
-{
 	bool taken;
 
-	b->image_size = bytes;
 	lock_acquire(&d->lock);
-	taken = wait_for_room(d, b, patience_ns, false);
-	lock_release(&d->lock);
-	if (taken && deliver_copy_image(d, b, image, bytes) < 0) {
-		LOCK_SCOPE(&d->lock);
-		d->queued_bytes -= batch_bytes(b);
-		return -ENOMEM;
+	taken = wait_for_room(d, b, patience_ns);
+	if (taken) {
+		d->queued_bytes += batch_bytes(b);
+		list_append(&d->queue, &b->link);
+		pthread_cond_signal(&d->wake);
 	}
-	lock_acquire(&d->lock);
-	taken = taken && append(d, b);
 	lock_release(&d->lock);
 	if (!taken) {
 		drop(d, b);
 		deliver_free_batch(d, b);
 	}
-	return 0;
 }
 
-void deliver_put_patiently(struct deliver *d, struct batch *b, uint64_t patience_ns)
+/* --- other messages --- */
+
+void deliver_note(struct deliver *d, const struct wire_message *m)
 {
-	put(d, b, patience_ns, true);
+	struct buffer b = { 0 };
+	struct arena scratch;
+	bool encoded;
+
+	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
+	encoded = wire_encode(&scratch, &b, m) == 0;
+	lock_acquire(&d->lock);
+	if (!encoded || buffer_length(&d->notes) + buffer_length(&b) > DELIVER_NOTES_BYTES ||
+	    buffer_append(&d->notes, b.data + b.start, buffer_length(&b)) < 0) {
+		d->notes_dropped++;
+	}
+	pthread_cond_signal(&d->wake);
+	lock_release(&d->lock);
+	buffer_deinit(&b);
+	arena_deinit(&scratch);
+}
+
+static struct wire_message make_notice(const struct deliver *d, int code, const char *message,
+				       const char *remedy)
+{
+	return (struct wire_message){
+		.type = WIRE_NOTICE,
+		.notice = { d->welcome->capture, d->welcome->process, (uint32_t)code, message,
+			    remedy },
+	};
+}
+
+void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy)
+{
+	const struct wire_message m = make_notice(d, code, message, remedy);
+
+	deliver_note(d, &m);
+}
+
+void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy)
+{
+	const struct wire_message m = make_notice(d, code, message, remedy);
+
+	LOCK_SCOPE(&d->connection_lock);
+	if (d->lent) {
+		connection_send(d->connection, &m, -1, NOTICE_TIMEOUT_S * CLOCK_NS_PER_S);
+	} else {
+		deliver_note(d, &m);
+	}
+}
+
+static __attribute__((format(printf, 3, 4))) void tell_quota(struct deliver *d, const char *remedy,
+							     const char *format, ...)
+{
+	struct wire_message m;
+	char text[192];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	m = make_notice(d, GPUCTR_E_QUOTA, text, remedy);
+	connection_send(d->connection, &m, -1, CONNECTION_NO_LIMIT);
+}
+
+/* What the client could not notice, because it is not numbered. */
+static void tell_left_out(struct deliver *d)
+{
+	struct intern_left_out n = intern_left_out(d->intern);
+	size_t notes;
+
+	lock_acquire(&d->lock);
+	notes = d->notes_dropped;
+	lock_release(&d->lock);
+	if (n.marks > 0) {
+		tell_quota(d,
+			   "Set fewer marks, or use ranges, which cost nothing without a kernel "
+			   "in them.",
+			   "%llu NVTX marks were left out: more than %d would have waited to be "
+			   "sent",
+			   (unsigned long long)n.marks, INTERN_MARKS_MAX);
+	}
+	if (n.digits > 0) {
+		tell_quota(d,
+			   "Use fewer names: numbers belong into the payload, and steps are best "
+			   "called \"step 1\", \"step 2\".",
+			   "the digits of %llu NVTX ranges were left out, which are told as one: "
+			   "the process has more than %d different ones",
+			   (unsigned long long)n.digits, INTERN_DIGITS_MAX);
+	}
+	if (n.ranges > 0) {
+		tell_quota(d,
+			   n.waits > 0 ? "Keep the client reading, or use fewer names."
+				       : "Use fewer names: text that changes each time belongs "
+					 "into the payload.",
+			   "at %llu launches an NVTX range was left out, and their kernels are "
+			   "told in one around it: %s",
+			   (unsigned long long)n.ranges,
+			   n.waits > 0 ? "too many names would have waited to be sent"
+				       : "the process has too many different ones");
+	}
+	if (notes > 0) {
+		tell_quota(d, "Keep the client reading.",
+			   "%zu notices were left out: more than %d KiB of them would have waited "
+			   "to be sent",
+			   notes, DELIVER_NOTES_BYTES >> 10);
+	}
 }
 
 /* --- the connection, lent --- */
@@ -497,11 +505,9 @@ static void check_connection(struct deliver *d)
 	struct wire_message m;
 
 	if (d->connection->fd < 0) {
-		d->on_stop(d->userdata, GPUCTR_E_NO_DAEMON, "");
-		return;
-	}
-	if (connection_receive(d->connection, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
-		d->on_stop(d->userdata, m.agent_stop.code, m.agent_stop.message);
+		d->on_stop(d->userdata);
+	} else if (connection_receive(d->connection, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
+		d->on_stop(d->userdata);
 	}
 }
 
@@ -546,40 +552,47 @@ static void work_on(struct deliver *d, struct batch *b)
 	pthread_cond_broadcast(&d->drained);
 }
 
-/* Waits, up to the next tick, for a note or a batch, and processes one; does the periodic work if
- * due. Returns false when the capture is finishing and nothing is queued. */
-static bool work_once(struct deliver *d)
+/* The periodic work. True: no further batch is expected. */
+static bool tick(struct deliver *d, bool ending)
 {
-	struct batch *b = NULL;
-	struct note *n;
-	bool finishing;
+	send_progress(d);
+	/* Marks and ranges do not wait for a kernel: they would only gather. */
+	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+	if (ending) {
+		return true;
+	}
+	check_connection(d);
+	return (!d->on_idle || d->on_idle(d->userdata)) &&
+	       atomic_load(&d->state) >= CAPTURE_STOPPING;
+}
+
+/* Waits, up to the next tick, for notes or a batch, and processes them; does the periodic work if
+ * due. False: no further batch is expected, and none is queued. */
+static bool work_once(struct deliver *d, bool *ending)
+{
+	bool was_ending = *ending;
+	struct buffer notes;
+	struct batch *b;
 
 	lock_acquire(&d->lock);
-	while (list_is_empty(&d->queue) && list_is_empty(&d->notes) && !is_finishing(d) &&
+	while (list_is_empty(&d->queue) && buffer_length(&d->notes) == 0 && !was_ending &&
 	       lock_wait_until(&d->lock, &d->wake, d->next_tick_ns)) {
 	}
-	n = deliver_take_note(d);
-	b = n ? NULL : take_batch(d);
-	finishing = is_finishing(d);
+	notes = d->notes;
+	d->notes = (struct buffer){ 0 };
+	b = take_batch(d);
 	lock_release(&d->lock);
-	if (n) {
-		deliver_send_note(d, n);
+	if (buffer_length(&notes) > 0) {
+		connection_send_encoded(d->connection, &notes);
 	}
+	buffer_deinit(&notes);
 	if (b) {
 		work_on(d, b);
 	}
 	if (take_tick(d)) {
-		send_progress(d);
-		/* Marks and ranges do not wait for a kernel: they would only gather. */
-		pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
-		if (!finishing) {
-			check_connection(d);
-		}
-		if (!finishing && d->on_idle) {
-			d->on_idle(d->userdata);
-		}
+		*ending = tick(d, was_ending);
 	}
-	return n || b || !finishing;
+	return b || !was_ending;
 }
 
 /* Closes the queue, and counts batches that came in the last moment as dropped. */
@@ -588,7 +601,7 @@ static void drop_late(struct deliver *d)
 	struct batch *b;
 
 	lock_acquire(&d->lock);
-	state_move(&d->state, CAPTURE_LEAVING);
+	state_move(&d->state, CAPTURE_OVER);
 	pthread_cond_broadcast(&d->drained);
 	while ((b = take_batch(d)) != NULL) {
 		lock_release(&d->lock);
@@ -599,33 +612,31 @@ static void drop_late(struct deliver *d)
 	lock_release(&d->lock);
 }
 
-static void become_thread(struct deliver *d)
+static void set_runs(struct deliver *d, bool runs)
 {
 	LOCK_SCOPE(&d->lock);
-	if (!d->started) {
-		d->thread = pthread_self();
-		d->started = true;
-	}
+	d->thread = pthread_self();
+	d->runs = runs;
+	pthread_cond_broadcast(&d->drained);
 }
 
 void deliver_run(struct deliver *d)
 {
 	struct wire_message bye = { .type = WIRE_GOODBYE };
+	bool ending = false;
 
-	become_thread(d);
-	while (work_once(d)) {
+	set_runs(d, true);
+	while (work_once(d, &ending)) {
 	}
 	drop_late(d);
 	if (d->on_end) {
 		d->on_end(d->userdata);
 	}
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
-	deliver_tell_left_out(d);
+	tell_left_out(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	connection_send(d->connection, &bye, -1, CONNECTION_NO_LIMIT);
-	LOCK_SCOPE(&d->lock);
-	state_move(&d->state, CAPTURE_OVER);
-	pthread_cond_broadcast(&d->drained);
+	set_runs(d, false);
 }
 
 static void *run(void *argument)
@@ -637,28 +648,21 @@ static void *run(void *argument)
 int deliver_start(struct deliver *d)
 {
 	sigset_t all, before;
+	pthread_t thread;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	lock_acquire(&d->lock);
-	r = pthread_create(&d->thread, NULL, run, d);
-	d->started = r == 0;
-	lock_release(&d->lock);
+	d->runs = true;
+	r = pthread_create(&thread, NULL, run, d);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0) {
+		d->runs = false;
 		return -r;
 	}
-	pthread_setname_np(d->thread, "gpuctr");
-	pthread_detach(d->thread);
+	pthread_setname_np(thread, "gpuctr");
+	pthread_detach(thread);
 	return 0;
-}
-
-void deliver_request_finish(struct deliver *d)
-{
-	LOCK_SCOPE(&d->lock);
-	state_move(&d->state, CAPTURE_DELIVERING);
-	pthread_cond_signal(&d->wake);
 }
 
 bool deliver_is_full(struct deliver *d)
@@ -680,42 +684,30 @@ void deliver_finish(struct deliver *d, uint64_t timeout_ns)
 {
 	uint64_t by_ns = clock_now_ns() + timeout_ns;
 
-	if (!d->started) {
-		return;
-	}
-	deliver_request_finish(d);
+	state_move(&d->state, CAPTURE_STOPPING);
 	LOCK_SCOPE(&d->lock);
 	d->next_tick_ns = 0;
 	pthread_cond_signal(&d->wake);
-	while (atomic_load(&d->state) != CAPTURE_OVER &&
-	       lock_wait_until(&d->lock, &d->drained, by_ns)) {
-	}
-}
-
-static void free_batches(struct list *batches)
-{
-	list_for_each_safe(l, batches) {
-		batch_free(list_entry(l, struct batch, link));
+	while (d->runs && lock_wait_until(&d->lock, &d->drained, by_ns)) {
 	}
 }
 
 bool deliver_deinit(struct deliver *d)
 {
-	struct note *n;
+	struct batch *b;
 	bool in_use;
 
 	lock_acquire(&d->lock);
-	in_use = d->started && atomic_load(&d->state) != CAPTURE_OVER;
+	in_use = d->runs;
 	lock_release(&d->lock);
 	if (in_use) {
 		return false;
 	}
-	while ((n = deliver_take_note(d)) != NULL) {
-		free(n);
+	buffer_deinit(&d->notes);
+	while ((b = take_batch(d)) != NULL) {
+		batch_free(b);
 	}
-	free_batches(&d->queue);
-	free_batches(&d->spare);
-	free(d->spare_image);
+	batch_free(d->spare);
 	lock_deinit(&d->lock);
 	lock_deinit(&d->connection_lock);
 	pthread_cond_destroy(&d->wake);

@@ -15,6 +15,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/opened.h"
 #include "client/agent/state.h"
+#include "proto/base/buffer.h"
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
 
@@ -53,7 +54,7 @@ struct batch {
 	struct list link;
 	struct launch *launches;
 	size_t n, room;
-	uint8_t *image;
+	uint8_t *image; /* of image_size, in memory of image_room */
 	size_t image_size, image_room;
 	const struct host *host;      /* evaluates the image: the host of this chip, used by the
 					 delivering thread only */
@@ -74,10 +75,12 @@ struct deliver {
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
+	bool waits_for_reader;			  /* so do those who queue batches */
 	/* The daemon ended the capture, or the connection broke. */
-	void (*on_stop)(void *userdata, uint32_t code, const char *message);
-	/* Called about four times a second, to flush old batches. */
-	void (*on_idle)(void *userdata);
+	void (*on_stop)(void *userdata);
+	/* Called about four times a second, to flush old batches. True: when the capture stops, no
+	 * further batch is expected. NULL: always. */
+	bool (*on_idle)(void *userdata);
 	/* Called before b is evaluated, and may give it other launches; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
 	/* Called by any thread for a batch that is dropped, before its launches are counted, some
@@ -92,21 +95,20 @@ struct deliver {
 	pthread_t thread;
 	struct lock lock;
 	pthread_cond_t wake;	/* the thread has work */
-	pthread_cond_t drained; /* the thread has finished a batch */
-	struct list queue, spare;
-	uint8_t *spare_image;
-	size_t spare_image_room;
+	pthread_cond_t drained; /* the thread has finished a batch, or has ended */
+	struct list queue;
+	struct batch *spare; /* the last one that was freed */
 	size_t queued_bytes;
 	bool reader_is_slow;  /* the thread waited for the reader, most of all, at the last batch */
-	bool started;	      /* the thread was started */
+	bool runs;	      /* the thread was started, and has not said goodbye */
 	uint64_t progress_ns; /* when the thread sent the counts last */
 	uint64_t next_tick_ns;	     /* when the thread next does its periodic work; 0: at once */
 	struct lock connection_lock; /* protects lent, and the connection while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct opened opened;
-	struct list notes; /* messages other than records, which the thread will send */
-	size_t notes_bytes, notes_dropped;
+	struct buffer notes; /* messages other than records, encoded, which the thread will send */
+	size_t notes_dropped;
 };
 
 enum {
@@ -130,19 +132,12 @@ struct batch *deliver_new_batch(struct deliver *d, size_t n);
 void deliver_free_batch(struct deliver *d, struct batch *b);
 
 /* Copies a counter data image into b; only then b has memory for it. -ENOMEM. */
-int deliver_copy_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes);
+int deliver_copy_image(struct batch *b, const uint8_t *image, size_t bytes);
 
 /* Queues b; consumes it. If the queue is full, drops b and counts its launches as dropped: at once
- * where the reader is behind, and after patience_ns where the delivering thread is. */
+ * where the reader is behind, unless readers are waited for, and after patience_ns where the
+ * delivering thread is. */
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns);
-
-/* The same for b and a counter data image, which is copied if there is room. -ENOMEM: b is still
- * the caller's. */
-int deliver_put_image(struct deliver *d, struct batch *b, const uint8_t *image, size_t bytes,
-		      uint64_t patience_ns);
-
-/* As deliver_put(), but waits for the reader as well. */
-void deliver_put_patiently(struct deliver *d, struct batch *b, uint64_t patience_ns);
 
 /* Sends a message; may be called by any thread. The function encodes m at once; the thread sends it
  * later, before the next batch. Messages that DELIVER_NOTES_BYTES do not hold are left out. */
@@ -164,9 +159,6 @@ void deliver_take_connection(struct deliver *d);
  * if it is time to. */
 void deliver_tell_progress(struct deliver *d);
 
-/* Asks the thread to deliver all queued batches and then to send goodbye. */
-void deliver_request_finish(struct deliver *d);
-
 /* Does more wait to be sent than threads may add to? The delivering thread itself may. */
 bool deliver_is_full(struct deliver *d);
 
@@ -174,8 +166,8 @@ bool deliver_is_full(struct deliver *d);
  */
 void deliver_kick(struct deliver *d, uint64_t by_ns);
 
-/* Calls deliver_request_finish(), and waits until the thread has sent goodbye, at most timeout_ns.
- */
+/* Stops the capture, and waits until the thread has delivered all and sent goodbye, at most
+ * timeout_ns. */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);

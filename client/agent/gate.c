@@ -122,7 +122,7 @@ bool gate_others_have_ended(struct gate *g)
 {
 	uint64_t begin_ns;
 
-	if (atomic_load(&g->others) == 0) {
+	if (atomic_load(&g->others) == 0 || atomic_load(&g->unwatched)) {
 		return true;
 	}
 	begin_ns = clock_now_ns();
@@ -135,7 +135,8 @@ bool gate_others_have_ended(struct gate *g)
 
 bool gate_nobody_came(const struct gate *g)
 {
-	return !atomic_load(&g->insisted) && atomic_load(&g->others) == 0;
+	return (!atomic_load(&g->insisted) && atomic_load(&g->others) == 0) ||
+	       atomic_load(&g->unwatched);
 }
 
 bool gate_block(struct gate *g)
@@ -160,7 +161,13 @@ void gate_begin_range(struct gate *g)
 
 bool gate_is_disturbed(const struct gate *g)
 {
-	return atomic_load(&g->disturbed) || atomic_load(&g->others) > 0;
+	return atomic_load(&g->disturbed) || atomic_load(&g->others) > 0 ||
+	       atomic_load(&g->unwatched);
+}
+
+void gate_unwatch(struct gate *g)
+{
+	atomic_store(&g->unwatched, true);
 }
 
 bool gate_take_untracked(struct gate *g)

@@ -37,6 +37,7 @@ struct gate {
 		blocking; /* the holder is in a call that waits for the GPU: no call may insist */
 	atomic_bool disturbed; /* the GPU got other work since the range was opened */
 	atomic_uint others;    /* calls that give the GPU other work and have not returned yet */
+	atomic_bool unwatched; /* calls may go unnoticed, and none is waited for */
 	atomic_bool untracked; /* a call that had begun before the capture gave the GPU work and
 				  returned */
 };
@@ -86,6 +87,10 @@ void gate_unblock(struct gate *g);
  * other work as well. */
 void gate_begin_range(struct gate *g);
 bool gate_is_disturbed(const struct gate *g);
+
+/* The capture stops waiting for the program's threads: from now on their calls may go unnoticed,
+ * each range counts as disturbed, and nothing waits for a call that has begun. */
+void gate_unwatch(struct gate *g);
 
 /* Has an untracked call returned since the last call of this function? */
 bool gate_take_untracked(struct gate *g);

@@ -335,12 +335,8 @@ bool guard_is_quiet(struct capture *c, struct ranges *r, bool patient)
 		       : guard_wait_is_done(c, r, NULL, NULL);
 }
 
-/* When the capture closes, calls may go unnoticed, and no launching thread waits at the gate. */
 bool guard_may_block(struct capture *c, struct ranges *r, bool patient)
 {
-	if (capture_is_closing(c)) {
-		return guard_is_quiet(c, r, patient);
-	}
 	return gate_others_have_ended(&r->gate) && guard_is_quiet(c, r, patient) &&
 	       gate_block(&r->gate);
 }

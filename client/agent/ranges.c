@@ -192,11 +192,12 @@ static void stop(struct capture *c, struct ranges *r)
 	r->batch = NULL;
 	r->state = RANGES_OFF;
 	activity_flush(c->activity);
-	if (result == CUPTI_SUCCESS && deliver_put_image(&c->deliver, b, r->image, image->size,
-							 PATIENCE_MS * CLOCK_NS_PER_MS) < 0) {
+	if (result == CUPTI_SUCCESS && deliver_copy_image(b, r->image, image->size) < 0) {
 		result = CUPTI_ERROR_OUT_OF_MEMORY;
 	}
-	if (result != CUPTI_SUCCESS) {
+	if (result == CUPTI_SUCCESS) {
+		deliver_put(&c->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
+	} else {
 		atomic_fetch_add(&c->counters.failed, b->n);
 		deliver_free_batch(&c->deliver, b);
 		ranges_give_up(c, r, "cuptiRangeProfilerStop", result);
@@ -372,8 +373,7 @@ static void finish(struct capture *c, struct ranges *r)
 	struct launch *l = &r->batch->launches[r->batch->n - 1];
 
 	pop(c, r);
-	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE &&
-	    (gate_is_disturbed(&r->gate) || capture_is_closing(c))) {
+	if (r->state == RANGES_STARTED && l->fate == LAUNCH_DONE && gate_is_disturbed(&r->gate)) {
 		l->fate = LAUNCH_DISTURBED;
 	}
 }

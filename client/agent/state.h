@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where a capture is. Any thread may read the state, and move it forward; state.c has the moves. */
+/* Where a capture is. Any thread may read the state, and move it forward: it only rises. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 enum capture_state {
-	CAPTURE_ATTACHING,  /* CUPTI is being opened; no launch is measured yet */
-	CAPTURE_MEASURING,  /* launches are measured */
-	CAPTURE_STOPPING,   /* no launch is measured any more; contexts let go of the counters */
-	CAPTURE_CLOSING,    /* and the program's threads leave: calls of theirs may go unnoticed */
-	CAPTURE_DELIVERING, /* no batch is expected any more: what is queued goes out */
-	CAPTURE_LEAVING,    /* the queue takes no batch; CUPTI is left, and goodbye is said */
-	CAPTURE_OVER,	    /* goodbye was said */
-	CAPTURE_STATES,
+	CAPTURE_ATTACHING, /* CUPTI is being opened; no launch is measured yet */
+	CAPTURE_MEASURING, /* launches are measured */
+	/* No launch is measured any more; contexts let go of the counters, the program's threads
+	 * leave the capture, and what is queued goes out. */
+	CAPTURE_STOPPING,
+	CAPTURE_OVER, /* the queue takes no batch; CUPTI is left, and goodbye is said */
 };
 
-/* True: the capture is in that state from now on. False: the table has no such transition, because
- * another thread was faster; nothing has changed. */
-bool state_move(_Atomic(enum capture_state) *state, enum capture_state to);
+/* True: the capture is in that state from now on. False: it was there already, or is beyond. */
+static inline bool state_move(_Atomic(enum capture_state) *state, enum capture_state to)
+{
+	enum capture_state from = atomic_load(state);
+
+	while (from < to && !atomic_compare_exchange_weak(state, &from, to)) {
+	}
+	return from < to;
+}
 
 /* The program exits: captures end, none begins, and nobody calls CUPTI to tidy up. Both may be
  * called in a signal handler. */

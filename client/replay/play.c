@@ -220,7 +220,7 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 	b->host = &p->host;
 	b->index = image->first;
 	code = fill_batch(p, image, b, r);
-	if (code == 0 && deliver_copy_image(&p->deliver, b, image->data, image->size) < 0) {
+	if (code == 0 && deliver_copy_image(b, image->data, image->size) < 0) {
 		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
 		code = r->code;
 	}
@@ -229,8 +229,7 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 		return code;
 	}
 	wait_until_due(p, b);
-	/* A program may lose records when its reader is too slow; a recording can wait. */
-	deliver_put_patiently(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	return 0;
 }
 
@@ -416,7 +415,7 @@ static int play_launches(struct player *p, struct store_cursor *cursor, struct r
 		}
 		more = b->n == b->room;
 		wait_until_due(p, b);
-		deliver_put_patiently(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+		deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
 	return 0;
 }
@@ -453,11 +452,11 @@ static void announce(struct player *p, const char *hardware)
 	deliver_note(&p->deliver, &m);
 }
 
-static void on_stop(void *userdata, uint32_t code, const char *message)
+/* The client shows why; what was played so far is delivered. */
+static void on_stop(void *userdata)
 {
 	struct player *p = userdata;
 
-	(void)message; /* the client shows the message; what was played so far is delivered */
 	atomic_store(&p->stopped, true);
 }
 
@@ -527,6 +526,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
+	p->deliver.waits_for_reader = true; /* a program must not; a recording can */
 	p->deliver.on_stop = on_stop;
 	p->deliver.evaluate = vendor ? evaluate : evaluate_trace;
 	p->deliver.on_end = send_copies;
@@ -582,7 +582,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	if (code == 0) {
 		code = vendor ? play_images(p, r) : play_trace(p, r);
 	}
-	if (p->deliver.started) {
+	if (p->deliver.runs) {
 		if (code != 0) {
 			deliver_notice(&p->deliver, code, r->message, r->remedy);
 		} else if (filter_missed_all(&p->filter, &missed)) {

@@ -11,6 +11,7 @@
 #include "client/agent/guard.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
+#include "proto/wire/frame.h"
 #include "tests/unit/made_clock.h"
 
 /* A capture of one context for the tests of its guard. The GPU is a time for each stream at which
@@ -184,10 +185,12 @@ static inline bool may_open(unsigned stream, unsigned work)
 
 static inline unsigned count_notices(void)
 {
+	const struct buffer *b = &c.deliver.notes;
+	struct frame f;
 	unsigned n = 0;
 
-	list_for_each(l, &c.deliver.notes) {
-		n++;
+	for (size_t at = b->start; frame_parse(b->data + at, b->end - at, &f) == 0; n++) {
+		at += FRAME_HEADER_BYTES + f.size;
 	}
 	return n;
 }

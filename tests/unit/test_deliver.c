@@ -209,11 +209,9 @@ static int evaluate(void *userdata, const struct batch *b, double *values, bool 
 	return 0;
 }
 
-static void on_stop(void *userdata, uint32_t code, const char *message)
+static void on_stop(void *userdata)
 {
 	(void)userdata;
-	(void)code;
-	(void)message;
 	atomic_fetch_add(&n_stopped, 1);
 }
 
@@ -290,7 +288,7 @@ static struct batch *make_batch(uint32_t first, size_t n, size_t bytes, uint8_t 
 	assert_non_null(b);
 	assert_int_equal(b->n, 0);
 	memset(image, value, bytes);
-	assert_int_equal(deliver_copy_image(&d, b, image, bytes), 0);
+	assert_int_equal(deliver_copy_image(b, image, bytes), 0);
 	free(image);
 	for (; b->n < n; b->n++) {
 		uint32_t correlation = first + (uint32_t)b->n;
@@ -315,7 +313,7 @@ static void wait_for_spare(void)
 
 	while (!is) {
 		lock_acquire(&d.lock);
-		is = d.spare_image != NULL;
+		is = d.spare != NULL;
 		lock_release(&d.lock);
 		nanosleep(&pause, NULL);
 	}
@@ -585,7 +583,7 @@ DELIVER_TEST(a_launch_without_a_kernel_is_dropped)
 	assert_int_equal(reader.n_images, 0);
 }
 
-static void put_some(void *userdata)
+static bool put_some(void *userdata)
 {
 	unsigned *n = userdata;
 
@@ -593,6 +591,7 @@ static void put_some(void *userdata)
 		put(make_batch(1 + 10 * i, 10, 3 * MIB, 0));
 	}
 	++*n;
+	return true;
 }
 
 /* What is old is flushed by the thread that delivers. */
