@@ -35,7 +35,8 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 		r->guard.streams.late = c->late;
 		r->context = context;
 		r->device = UINT32_MAX;
-		ranges_init_turns(c, r);
+		/* Contexts of a process that is over soon have not all measured the same. */
+		r->pass = c->passes.n > 0 ? atomic_load(&c->n_contexts) % c->passes.n : 0;
 		list_append(&c->contexts, &r->link);
 		atomic_fetch_add(&c->n_contexts, 1);
 	}

@@ -298,7 +298,7 @@ void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *
 	if (r->batch->n == 1) {
 		g->n_marks = 0;
 	}
-	if (r->batch->n + GUARD_MARKS <= r->size || g->n_marks == GUARD_MARKS) {
+	if (r->batch->n + GUARD_MARKS <= r->limit || g->n_marks == GUARD_MARKS) {
 		return;
 	}
 	if (g->n_marks == g->made_marks) {

@@ -21,7 +21,9 @@
  * Metrics that need several passes are measured by turns: one configuration has all passes, and
  * each Start and Stop is of the next one. CUPTI's own replay of a program does the same with the
  * same launches; here each pass has other launches. A batch is of one pass, and the next one's is
- * chosen when it is full or ends.
+ * due when it is full or ends. The first batch of a round of passes is shorter by a number that
+ * differs from round to round: else a program whose phases last as long as a round, or a part of
+ * it, would show each pass the same launches.
  *
  * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
  * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
@@ -31,6 +33,7 @@
 enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
+	SHORTER_BY = 7, /* the first batch of each round, than that of the round before */
 	PATIENCE_MS = 1000,
 };
 
@@ -120,6 +123,18 @@ static bool take_over(struct capture *c, struct ranges *r)
 	return any;
 }
 
+static size_t next_limit(const struct capture *c, struct ranges *r)
+{
+	bool begins_round = c->passes.n > 1 && r->pass == 0;
+
+	return r->size - (begins_round ? r->n_rounds++ * SHORTER_BY % (r->size / SIZE_GROWTH) : 0);
+}
+
+static void turn_to_next_pass(const struct capture *c, struct ranges *r)
+{
+	r->pass = (r->pass + 1) % c->passes.n;
+}
+
 static bool start(struct capture *c, struct ranges *r)
 {
 	CUptiResult result;
@@ -130,6 +145,7 @@ static bool start(struct capture *c, struct ranges *r)
 	}
 	r->batch->host = &r->info->evaluator;
 	r->batch->plan = &c->passes.v[r->pass];
+	r->limit = next_limit(c, r);
 	r->guard.doubtful = 0;
 	result = begin_pass(c, r);
 	if (result == CUPTI_ERROR_HARDWARE_BUSY && take_over(c, r)) {
@@ -186,8 +202,8 @@ static void stop(struct capture *c, struct ranges *r)
 	CUptiResult result = stop_and_decode(c, r);
 
 	spoil_before_untracked(r);
-	if (b->n < r->size) {
-		r->pass = turns_next(&r->turns, r->pass);
+	if (b->n < r->limit) {
+		turn_to_next_pass(c, r);
 	}
 	r->batch = NULL;
 	r->state = RANGES_OFF;
@@ -280,7 +296,7 @@ static bool turn(struct capture *c, struct ranges *r)
 /* Brings the context into a state in which CUPTI takes a range; false: not now. */
 static bool become_started(struct capture *c, struct ranges *r, bool patient)
 {
-	bool full = r->state == RANGES_STARTED && r->batch->n == r->size;
+	bool full = r->state == RANGES_STARTED && r->batch->n == r->limit;
 
 	if (r->state == RANGES_STARTED && !full) {
 		return true;
@@ -436,8 +452,8 @@ bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct 
 		r->batch_begin_ns = clock_now_ns();
 	}
 	*ret = &r->batch->launches[r->batch->n++];
-	if (r->batch->n == r->size) {
-		r->pass = turns_next(&r->turns, r->pass);
+	if (r->batch->n == r->limit) {
+		turn_to_next_pass(c, r);
 	}
 	guard_note_begin(c, r, g);
 	gate_enter_launch(&r->gate);

@@ -11,7 +11,6 @@
 #include "client/agent/gate.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
-#include "client/agent/turns.h"
 #include "proto/base/list.h"
 #include "proto/wire/limits.h"
 
@@ -53,9 +52,10 @@ struct ranges {
 				      next batch */
 	uint32_t measured_pass;	   /* pass that CUPTI measures now, or will measure after the next
 				      Start */
-	struct turns turns;
 	struct device_info *info;
 	size_t size;				  /* ranges that a batch may have */
+	size_t limit;				  /* ranges that this batch may have */
+	size_t n_rounds;			  /* of passes, that have begun */
 	uint64_t paid_ns;			  /* spent on turning batches of this size */
 	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
 	size_t image_bytes;			  /* bytes for each range, in the largest image */

@@ -284,16 +284,6 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 
 /* --- a context --- */
 
-void ranges_init_turns(struct capture *c, struct ranges *r)
-{
-	unsigned number = atomic_load(&c->n_contexts);
-
-	if (c->passes.n > 0) { /* a trace has none */
-		turns_init(&r->turns, number, c->passes.n);
-		r->pass = number % c->passes.n;
-	}
-}
-
 void ranges_forget_images(struct ranges *r)
 {
 	for (size_t i = 0; i < LIMIT_GROUPS; i++) {

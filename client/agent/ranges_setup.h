@@ -10,9 +10,6 @@
 	.structSize = CUpti_RangeProfiler_##call##_Params_STRUCT_SIZE, \
 	.pRangeProfilerObject = (r)->object
 
-/* For a new context: chooses the first pass. */
-void ranges_init_turns(struct capture *c, struct ranges *r);
-
 /* Frees images and configuration of a context that has ended. */
 void ranges_forget_images(struct ranges *r);
 

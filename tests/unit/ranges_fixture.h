@@ -81,7 +81,7 @@ static inline void add_context(uint32_t device)
 	lock_init(&new->gate.lock, LOCK_CONTEXT);
 	guard_init(&new->guard);
 	streams_add(&new->guard.streams, STREAM);
-	ranges_init_turns(&c, new);
+	new->pass = i % c.passes.n;
 	new->context = (CUcontext)(uintptr_t)(i + 1);
 	new->device = gpu.object[i].device = device;
 	devices[i] = (struct device_info){ .index = device, .host.v = &gpu_profiler.host };

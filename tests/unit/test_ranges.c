@@ -48,7 +48,7 @@ static void expect_growth(size_t first, size_t last)
 	assert_int_equal(gpu.n_enabled, n); /* one object each */
 	assert_int_equal(size, last);
 	for (uint32_t i = 0; i < c.passes.n; i++) {
-		assert_int_equal(delivered.last_size[i], last);
+		assert_in_range(delivered.last_size[i], last - (i == 0 ? last / 4 : 0), last);
 		assert_in_range(delivered.n_batches[i] * c.passes.n * 10,
 				8 * (delivered.n_batches[0] * c.passes.n),
 				12 * (delivered.n_batches[0] * c.passes.n));
@@ -92,7 +92,7 @@ RANGES_TEST(a_full_batch_gives_the_turn_away)
 {
 	capture(3);
 	for (uint32_t i = 0; i < 6; i++) {
-		launch_many(63);
+		launch_many(i == 3 ? 63 - 7 : 63); /* the first batch of a round is shorter */
 		assert_int_equal(r->pass, i % 3);
 		launch_many(1);
 		assert_int_equal(r->measured_pass, i % 3);
@@ -120,16 +120,21 @@ RANGES_TEST(a_batch_that_ends_early_gives_it_away_once)
 	finish();
 }
 
-/* Contexts of a process that is over soon have not all measured the same. */
-RANGES_TEST(contexts_begin_with_different_passes)
+/* A program whose phase lasts as long as a round shows each pass all of it. */
+RANGES_TEST(rounds_have_no_rhythm)
 {
+	enum { PHASE = 128 };
+	bool seen[2][PHASE] = { { false } };
+
+	gpu.bytes_a_range[0] = RANGES_IMAGE_BYTES_MAX / 64; /* they do not grow */
 	capture(2);
-	add_context(1);
-	add_context(2);
-	for (size_t i = 0; i < CONTEXTS; i++) {
-		assert_int_equal(contexts[i].pass, i % 2);
-		assert_true(launch_in(&contexts[i]));
-		assert_int_equal(contexts[i].measured_pass, i % 2);
+	for (int i = 0; i < 20 * PHASE; i++) {
+		launch_many(1);
+		assert_int_equal(r->size, 64);
+		seen[r->measured_pass][i % PHASE] = true;
+	}
+	for (int i = 0; i < PHASE; i++) {
+		assert_true(seen[0][i] && seen[1][i]);
 	}
 	finish();
 }
