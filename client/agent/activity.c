@@ -4,9 +4,7 @@
 #include <stdlib.h>
 
 #include "client/agent/activity_flush.h"
-#include "client/agent/activity_records.h"
 #include "client/agent/copy_gate.h"
-#include "client/agent/others.h"
 #include "client/agent/state.h"
 #include "proto/base/clock.h"
 

@@ -8,7 +8,6 @@
 #include "client/agent/deliver.h"
 #include "client/agent/graphs.h"
 #include "client/agent/lock.h"
-#include "client/agent/others.h"
 #include "client/agent/pack.h"
 #include "client/agent/profiler.h"
 #include "client/agent/spans.h"
@@ -27,6 +26,22 @@ struct repeated {
 	uint64_t since_ns;	    /* when the kernel of the first one began, in Unix time */
 	uint32_t ids[REPEATED_IDS]; /* of late */
 	unsigned at;
+};
+
+/* Whether the program, or a tool in it, uses CUPTI's activity records itself. CUPTI has one pair of
+ * callbacks for them in a process, and asks nobody before it takes another one.
+ *
+ * Zeroed at first. Of the thread that starts the activity, and then of the delivering one, but for
+ * what is atomic, and for the numbers, which the lock of the records protects. */
+struct others {
+	bool registered;	/* our callbacks, once and for all */
+	atomic_bool are_there;	/* others have registered theirs since */
+	atomic_bool were_first; /* a buffer of others came: they lack what we get */
+	atomic_bool expected;	/* a kernel was announced in this capture */
+	uint64_t n_asked;	/* for buffers, in this capture */
+	uint64_t n_heard;	/* buffers that have come back */
+	uint64_t n_heard_before;
+	unsigned silent; /* batches of late, without a buffer and with records that are missing */
 };
 
 struct activity {

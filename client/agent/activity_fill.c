@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include "client/agent/activity_flush.h"
-#include "client/agent/others.h"
 #include "proto/base/clock.h"
 
 /* The times of a batch's launches are taken out of what CUPTI's records have brought.

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "client/agent/activity.h"
 #include "proto/base/clock.h"
 
 enum {
@@ -123,4 +124,98 @@ bool activity_flush_out(struct activity *v, unsigned patience_ms)
 		flush_all(v);
 	}
 	return marked == 0 || count_marked(v) < marked;
+}
+
+/* CUPTI does not say who has registered: cuptiActivityFlushAll() succeeds also where nobody has,
+ * against cupti_activity.h (H200, CUPTI 2025.3), and so does every other call. Where the program
+ * was first our callbacks replace its own: CUPTI gives us the buffers that it has of the program's.
+ * They are left alone, and show it; nothing does where CUPTI has none yet. Where it comes later
+ * CUPTI gives it our buffers, which it reads and frees, and asks it for those that follow. That
+ * shows: records are missing, and even a forced flush, which returns every buffer, brings none of
+ * those that CUPTI has from us, if it has asked for any. From then on nothing is turned off any
+ * more, because the program may have turned it on as well. */
+
+enum { PAUSE_MS = 4 };
+
+CUptiResult others_register(struct others *o, const struct profiler *p,
+			    CUpti_BuffersCallbackRequestFunc wanted,
+			    CUpti_BuffersCallbackCompleteFunc full)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (!o->registered) {
+		result = p->cuptiActivityRegisterCallbacks(wanted, full);
+		o->registered = result == CUPTI_SUCCESS;
+	}
+	return result;
+}
+
+/* CUPTI has buffers of ours, or has not asked for one though kernels were launched, and has
+ * returned none since the last time that this was asked. */
+static bool is_silent(struct activity *v)
+{
+	struct others *o = &v->others;
+	bool silent;
+
+	LOCK_SCOPE(&v->lock);
+	silent = o->n_heard == o->n_heard_before &&
+		 (v->buffers.n_given > 0 || (o->n_asked == 0 && atomic_load(&o->expected)));
+	o->n_heard_before = o->n_heard;
+	return silent;
+}
+
+/* CUPTI asks others for buffers, or nobody yet. */
+static bool is_unasked(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->started && v->others.registered && v->others.n_asked == 0;
+}
+
+/* Where CUPTI has asked us for nothing, a forced flush would only return others' buffers, which is
+ * dangerous for them (buffers.c). */
+static void flush_and_look(struct activity *v)
+{
+	uint64_t forced_ns = v->forced_ns;
+
+	if (is_unasked(v)) {
+		v->others.are_there = true;
+		return;
+	}
+	activity_flush_forced(v);
+	v->others.are_there = v->forced_ns != forced_ns && is_silent(v);
+}
+
+/* Once while it stays so: a kernel that has not ended loses its time to a forced flush. */
+void activity_look_for_others(struct activity *v, bool missing, unsigned patience)
+{
+	struct others *o = &v->others;
+
+	o->silent = is_silent(v) && missing ? o->silent + 1 : 0;
+	if (o->silent == patience && !o->are_there) {
+		flush_and_look(v);
+	}
+}
+
+/* Where nothing has shown it yet, nobody waits here: that CUPTI does not return what it has of ours
+ * shows a moment later as well (activity_flush_out()), and the program has lost little. Records may
+ * be late. */
+void activity_look_for_others_at_end(struct activity *v, unsigned patience_ms)
+{
+	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };
+	uint64_t until_ns = clock_now_ns() + patience_ms * CLOCK_NS_PER_MS;
+
+	if (!v->spans.v || v->others.are_there || (v->others.silent == 0 && !is_unasked(v))) {
+		return;
+	}
+	is_silent(v);
+	activity_flush_now(v);
+	while (is_silent(v)) {
+		if (clock_now_ns() >= until_ns) {
+			v->forced_ns = 0;
+			flush_and_look(v);
+			return;
+		}
+		nanosleep(&pause, NULL);
+		activity_flush_now(v);
+	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/activity_records.h"
+#include "client/agent/activity_flush.h"
 
 #include <string.h>
 

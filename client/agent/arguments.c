@@ -126,3 +126,11 @@ bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *re
 	}
 	return false;
 }
+
+unsigned arguments_count(CUpti_CallbackId id, const void *params)
+{
+	const cuLaunchCooperativeKernelMultiDevice_params *p = params;
+
+	return id == CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice ? p->numDevices
+										  : 1;
+}

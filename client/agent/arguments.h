@@ -27,3 +27,6 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
  * whose stream is not known. */
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
 			   bool *ret_per_thread);
+
+/* How many kernels a call launches at once. */
+unsigned arguments_count(CUpti_CallbackId id, const void *params);

@@ -7,14 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/apart.h"
 #include "client/agent/arguments.h"
 #include "client/agent/contexts.h"
 #include "client/agent/copy_gate.h"
 #include "client/agent/launches.h"
-#include "client/agent/other_work.h"
 #include "client/agent/section.h"
-#include "client/agent/times.h"
+#include "client/agent/trace.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 

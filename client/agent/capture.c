@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/agent/apart.h"
+#include "client/agent/launches.h"
 #include "client/agent/contexts.h"
 #include "client/agent/control.h"
 #include "client/agent/devices.h"
@@ -16,7 +16,7 @@
 #include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
-#include "client/agent/times.h"
+#include "client/agent/trace.h"
 #include "client/agent/trace_graphs.h"
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
@@ -376,7 +376,7 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->profiler = p;
 	c->activity = activity;
 	c->connection = connection;
-	c->method = &method_none;
+	c->method = &method_ranges;
 	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
 	lock_init(&c->lock, LOCK_LEAF);

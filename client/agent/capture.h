@@ -15,7 +15,7 @@
 #include "client/agent/ranges.h"
 #include "client/agent/recurrence.h"
 #include "client/agent/stream_captures.h"
-#include "client/agent/suspects.h"
+#include "client/agent/guard_wait.h"
 #include "client/agent/trace.h"
 #include "client/agent/watch.h"
 #include "proto/wire/limits.h"
@@ -28,12 +28,11 @@ struct capture {
 	const struct profiler *profiler; /* this and the next two belong to the process */
 	struct activity *activity;
 	struct connection *connection;
-	const struct method *method; /* functions called around a launch; they do nothing until the
-					capture has started */
+	const struct method *method; /* functions called around a launch */
 
 	atomic_uint n_contexts;	  /* number of contexts now */
 	atomic_bool has_too_many; /* contexts: one was left out */
-	_Atomic uint64_t n_apart; /* launches of apart.c */
+	_Atomic uint64_t n_apart; /* launches of apart_on_launch() */
 	struct stream_captures stream_captures;
 	struct patience patience;
 	struct suspects suspects;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "client/agent/capture.h"
-#include "client/agent/names.h"
-#include "proto/base/clean.h"
+#include "proto/base/map.h"
 
 /* Names and attributes of a kernel are asked once for each function handle. A handle may be used
  * again after its module was unloaded, so the name is compared as well.
@@ -144,7 +143,7 @@ struct function *functions_find(struct capture *c, CUfunction handle, uint32_t c
 			return NULL;
 		}
 		f->collective = guard_name_is_collective(name);
-		f->hash = names_hash(name);
+		f->hash = map_hash(name, strlen(name)) | 1;
 	}
 	if (f->capture != c->number) {
 		f->capture = c->number;

@@ -15,7 +15,7 @@ struct function {
 	uint32_t context;
 	uint64_t used;	  /* when; 0: never */
 	char *name;	  /* the name as CUPTI reported it */
-	uint64_t hash;	  /* hash of the name */
+	uint64_t hash;	  /* of the name; never 0 */
 	bool collective;  /* see guard_name_is_collective() */
 	uint32_t capture; /* number of the capture to which the next two members belong */
 	bool selected;	  /* the filter selects the kernel */

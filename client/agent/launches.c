@@ -11,7 +11,6 @@
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
-#include "client/agent/other_work.h"
 #include "client/agent/section.h"
 #include "client/agent/thread.h"
 #include "proto/base/clean.h"

@@ -21,11 +21,6 @@ struct method {
 	bool beside;
 };
 
-/* Does nothing: for launches that are not measured, and before a capture has started. */
-extern const struct method method_none;
-
-/* CUPTI's ranges. */
-extern const struct method method_ranges;
-
-/* For traces: notes when kernels ran, and reads no counter. */
-extern const struct method method_trace;
+/* Each in the file of its name, so that another way of measuring is another file. */
+extern const struct method method_ranges; /* CUPTI's ranges */
+extern const struct method method_trace;  /* notes when kernels ran, and reads no counter */

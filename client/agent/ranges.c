@@ -6,6 +6,7 @@
 #include "client/agent/capture.h"
 #include "client/agent/contexts.h"
 #include "client/agent/lock.h"
+#include "client/agent/method.h"
 #include "client/agent/ranges_setup.h"
 #include "client/agent/section.h"
 #include "proto/base/clock.h"
@@ -524,3 +525,6 @@ void ranges_abandon(struct capture *c, struct ranges *r)
 	}
 	r->state = RANGES_BROKEN;
 }
+
+const struct method method_ranges = { ranges_open, ranges_close, ranges_flush, ranges_disable,
+				      false };

@@ -8,7 +8,7 @@
 #include "client/agent/capture.h"
 #include "client/agent/confined.h"
 #include "client/agent/permission.h"
-#include "client/agent/times.h"
+#include "client/agent/trace.h"
 
 /* How a context comes to have a configured profiler object, and what is said when it cannot.
  *

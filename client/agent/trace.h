@@ -12,9 +12,6 @@
 
 struct batch;
 struct capture;
-struct launch;
-struct ranges;
-struct section;
 
 /* The launches of all threads and contexts that wait to be delivered. */
 struct trace {
@@ -30,9 +27,22 @@ void trace_deinit(struct trace *t); /* after the last trace_flush() */
 /* Before capture_start() subscribes to launches: whom CUPTI's records are for. */
 void trace_begin(struct capture *c);
 
-/* Without a lock. *ret is the calling thread's own until trace_close(). */
-bool trace_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret);
-void trace_close(struct capture *c, struct ranges *r, struct section *v, bool launched);
-
 /* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
 void trace_flush(struct capture *c, bool all);
+
+/* Where a capture has the kernels' times from: CUPTI's tracing (activity.h), or the lengths of the
+ * ranges around them. */
+
+/* Where somebody else in the process uses CUPTI's records. */
+#define TIMES_OTHERS_REMEDY \
+	"Run the program without its own tracing (torch.profiler, CUPTI's activity API)."
+
+/* While metrics can still be added to the plan: decides for lengths of ranges if tracing would
+ * change what is measured. */
+void times_init(struct capture *c);
+
+/* Before a context is set up for its first range, or a graph is captured: CUPTI traces from now on,
+ * unless times_init() has settled it. Not before, because tracing costs each launch of the process
+ * something, whether it is measured or not. The launch whose callback this is called in is traced
+ * as well. False: another thread is at it, within CUPTI, and does not come back. */
+bool times_begin(struct capture *c);

@@ -12,7 +12,6 @@
 #include "client/agent/evaluate.h"
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
-#include "client/agent/names.h"
 #include "client/agent/pack.h"
 #include "client/replay/copies.h"
 #include "client/replay/evaluator.h"
@@ -121,9 +120,11 @@ static int define_kernels(struct player *p, struct refusal *r)
 
 static bool takes(struct player *p, size_t kernel, const struct gpuctr_record *record)
 {
+	const char *mangled = p->recorded.items[kernel].mangled;
+
 	return filter_takes(&p->filter, p->filter.mode == GPUCTR_FILTER_PER_GPU
 						? record->device + UINT64_C(1)
-						: names_hash(p->recorded.items[kernel].mangled));
+						: map_hash(mangled, strlen(mangled)) | 1);
 }
 
 static void fill_launch(struct player *p, const struct gpuctr_record *record, struct launch *l)

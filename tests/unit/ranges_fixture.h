@@ -9,7 +9,7 @@
 #include "client/agent/ranges.h"
 #include "client/agent/ranges_setup.h"
 #include "client/agent/section.h"
-#include "client/agent/times.h"
+#include "client/agent/trace.h"
 #include "proto/wire/frame.h"
 #include "tests/unit/ranges_gpu.h"
 

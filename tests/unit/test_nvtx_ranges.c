@@ -6,7 +6,6 @@
 
 #include "client/agent/nvtx.h"
 #include "client/agent/nvtx_select.h"
-#include "client/agent/nvtx_watch.h"
 #include "client/agent/section.h"
 #include "proto/base/numbers.h"
 #include "proto/base/site_name.h"
@@ -25,30 +24,7 @@ static struct {
 	uint32_t set_size;     /* of the set that was defined last */
 } s;
 
-/* --- instead of nvtx_watch.c and section.c: no capture is open --- */
-
-uint32_t nvtx_watch_push(struct stack *stack)
-{
-	(void)stack;
-	return 0;
-}
-
-uint32_t nvtx_watch_start(const struct event *e)
-{
-	(void)e;
-	return 0;
-}
-
-void nvtx_watch_end(uint32_t capture)
-{
-	(void)capture;
-}
-
-void nvtx_watch_mark(struct capture *c, const struct event *e)
-{
-	(void)c;
-	(void)e;
-}
+/* --- instead of section.c: no capture is open --- */
 
 struct capture *section_enter(struct section **ret)
 {

@@ -91,11 +91,11 @@ TEST_WITH(launches_that_are_not_told_are_seen, begin_trace, end_trace)
 
 	v->traced = (struct launch){ .correlation = 9 };
 	spans_expect(&activity.spans, 9, false);
-	trace_close(c, r, v, false);
+	method_trace.close(c, r, v, false);
 	assert_int_equal(atomic_load(&c->counters.failed), 1);
 	assert_false(spans_add(&activity.spans, 9, false, 1, 2));
 	r->state = RANGES_BROKEN;
 	atomic_store(&r->device, UINT32_MAX);
-	assert_false(trace_open(c, r, v, &opened));
+	assert_false(method_trace.open(c, r, v, &opened));
 	assert_int_equal(atomic_load(&c->counters.unready), 1);
 }
