@@ -30,7 +30,7 @@ enum { ANSWER_TIMEOUT_MS = 20000, DEATHS_MAX = 64, SHARED_MIN = 1 << 20 };
 
 struct request {
 	size_t image_size;
-	size_t n; /* launches; 0: the metrics of the first range */
+	size_t n; /* launches */
 };
 
 struct answer {
@@ -45,37 +45,31 @@ static size_t align(size_t n)
 	return (n + 63) & ~(size_t)63;
 }
 
-static size_t values_bytes(const struct evaluator *e, size_t n)
+static size_t values_bytes(const struct evaluator *e, const struct request *q)
 {
-	return align((n ? n * e->plan->columns.n : e->plan->metrics.n) * sizeof(double));
+	return align(q->n * e->plan->columns.n * sizeof(double));
 }
 
-static double *values_at(const struct evaluator *e, size_t image_size)
+static double *values_at(const struct evaluator *e, const struct request *q)
 {
-	return (double *)(void *)(e->shared + align(image_size));
+	return (double *)(void *)(e->shared + align(q->image_size));
 }
 
 static uint8_t *measured_at(const struct evaluator *e, const struct request *q)
 {
-	return e->shared + align(q->image_size) + values_bytes(e, q->n);
+	return e->shared + align(q->image_size) + values_bytes(e, q);
 }
 
 /* --- in the child --- */
 
 static struct answer evaluate(const struct evaluator *e, const struct request *q)
 {
-	struct batch b = {
+	const struct batch b = {
 		.host = e->host, .n = q->n, .image = e->shared, .image_size = q->image_size
 	};
-	double *values = values_at(e, q->image_size);
 
-	if (q->n == 0) {
-		return (struct answer){ .result = (int)host_evaluate(e->host, b.image, b.image_size,
-								     0, e->plan->metrics.v,
-								     e->plan->metrics.n, values) };
-	}
 	return (struct answer){
-		.result = evaluate_batch(e->plan, &b, values, (bool *)measured_at(e, q)),
+		.result = evaluate_batch(e->plan, &b, values_at(e, q), (bool *)measured_at(e, q)),
 		.n_ranges = host_count_ranges(e->host, b.image, b.image_size),
 	};
 }
@@ -191,7 +185,7 @@ static int ask(struct evaluator *e, const struct request *q, const uint8_t *imag
 {
 	struct pollfd p = { .events = POLLIN };
 	int ready;
-	int r = make_room(e, align(q->image_size) + values_bytes(e, q->n) + q->n);
+	int r = make_room(e, align(q->image_size) + values_bytes(e, q) + q->n);
 
 	r = r < 0 ? r : start_child(e);
 	if (r < 0) {
@@ -215,63 +209,33 @@ static int ask(struct evaluator *e, const struct request *q, const uint8_t *imag
 void evaluator_init(struct evaluator *e, const struct host *host, const struct wire_plan *plan)
 {
 	*e = (struct evaluator){ .host = host, .plan = plan, .fd = -1 };
-	pthread_mutex_init(&e->lock, NULL);
 }
 
 void evaluator_deinit(struct evaluator *e)
 {
 	int status;
 
-	pthread_mutex_lock(&e->lock); /* a delivering thread that was given up may still ask */
-	e->given_up = true;
 	end_child(e, &status);
 	if (e->shared) {
 		munmap(e->shared, e->shared_size);
 	}
-	e->shared = NULL;
-	e->shared_size = 0;
-	pthread_mutex_unlock(&e->lock);
-}
-
-int evaluator_first(struct evaluator *e, const uint8_t *image, size_t size, double *metrics)
-{
-	struct request q = { .image_size = size };
-	struct answer a;
-	int r = -EIO;
-
-	pthread_mutex_lock(&e->lock);
-	if (!e->given_up) {
-		r = ask(e, &q, image, &a);
-	}
-	if (r == 0) {
-		memcpy(metrics, values_at(e, size), e->plan->metrics.n * sizeof(*metrics));
-	}
-	pthread_mutex_unlock(&e->lock);
-	return r;
+	*e = (struct evaluator){ .given_up = true };
 }
 
 int evaluator_batch(struct evaluator *e, const struct batch *b, double *values, bool *measured,
-		    size_t *ret_ranges, struct evaluator_death *ret_death)
+		    size_t *ret_ranges)
 {
-	struct request q = { .image_size = b->image_size, .n = b->n };
+	const struct request q = { .image_size = b->image_size, .n = b->n };
 	struct answer a;
-	int r = -EIO;
+	int r = e->given_up ? -EIO : ask(e, &q, b->image, &a);
 
-	pthread_mutex_lock(&e->lock);
-	if (!e->given_up) {
-		r = ask(e, &q, b->image, &a);
+	if (r == -EIO) {
+		return r;
 	}
-	if (r != -EIO) {
-		memcpy(values, values_at(e, b->image_size),
-		       b->n * e->plan->columns.n * sizeof(*values));
-		for (size_t i = 0; i < b->n; i++) {
-			measured[i] = measured_at(e, &q)[i] != 0;
-		}
-		*ret_ranges = a.n_ranges;
-	} else {
-		memcpy(ret_death->why, e->why, sizeof(ret_death->why));
-		ret_death->is_last = e->given_up;
+	memcpy(values, values_at(e, &q), b->n * e->plan->columns.n * sizeof(*values));
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = measured_at(e, &q)[i] != 0;
 	}
-	pthread_mutex_unlock(&e->lock);
+	*ret_ranges = a.n_ranges;
 	return r;
 }

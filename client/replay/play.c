@@ -13,11 +13,12 @@
 #include "client/agent/filter.h"
 #include "client/agent/hello.h"
 #include "client/agent/pack.h"
-#include "client/replay/copies.h"
 #include "client/replay/evaluator.h"
 #include "client/replay/ranges.h"
+#include "proto/base/array.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
@@ -30,7 +31,11 @@
  * A recording with samples has no images. Its launches are those of a trace, with copies beside
  * them, and who asked for the trace gets the samples from another process (samples.h). */
 
-enum { FINISH_TIMEOUT_S = 60, TRACED_LAUNCHES = 1024 /* of a batch */ };
+enum {
+	FINISH_TIMEOUT_S = 60,
+	TRACED_LAUNCHES = 1024, /* of a batch */
+	COPIES_MAX = 1 << 20,	/* 40 bytes each; a file may claim any number */
+};
 
 struct player {
 	struct store_reader *reader;
@@ -49,8 +54,13 @@ struct player {
 	struct deliver deliver;
 	struct host host;
 	struct evaluator evaluator;
-	bool told_end; /* the client was told that no more images are evaluated */
-	struct copies copies;
+	bool told_end;		/* the client was told that no more images are evaluated */
+	bool checked;		/* whether the recording holds the metrics */
+	struct refusal missing; /* code 0: it does */
+	/* What runs beside the launches of a recording that is sampled, and takes its part of the
+	 * samples: copies and fills of memory, and launches that the filter leaves out. */
+	struct pack_copy *copies;
+	size_t n_copies, max_copies;
 
 	/* Of each recorded kernel: */
 	uint32_t *kernels; /* its new number */
@@ -78,6 +88,12 @@ static int store_failed(struct player *p, struct refusal *r)
 	return r->code;
 }
 
+static int out_of_memory(struct refusal *r)
+{
+	refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
+	return r->code;
+}
+
 /* --- definitions --- */
 
 static uint32_t set_number(struct player *p, const struct gpuctr_record *record)
@@ -101,8 +117,7 @@ static int define_kernels(struct player *p, struct refusal *r)
 	p->kernels = calloc(recorded->n + 1, sizeof(*p->kernels));
 	p->selected = calloc(recorded->n + 1, sizeof(*p->selected));
 	if (!p->kernels || !p->selected) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		return r->code;
+		return out_of_memory(r);
 	}
 	for (size_t i = 0; i < recorded->n; i++) {
 		const struct gpuctr_kernel *k = &recorded->items[i];
@@ -158,11 +173,6 @@ static void fill_launch(struct player *p, const struct gpuctr_record *record, st
 	atomic_fetch_add(&p->counters.seen, 1);
 }
 
-static const char *name_of(const struct gpuctr_record *record)
-{
-	return record->kernel ? record->kernel->mangled : "";
-}
-
 static int fill_batch(struct player *p, const struct gpuctr_image *image, struct batch *b,
 		      struct refusal *r)
 {
@@ -215,15 +225,13 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 	int code;
 
 	if (!b) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		return r->code;
+		return out_of_memory(r);
 	}
 	b->host = &p->host;
 	b->index = image->first;
 	code = fill_batch(p, image, b, r);
 	if (code == 0 && deliver_copy_image(b, image->data, image->size) < 0) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		code = r->code;
+		code = out_of_memory(r);
 	}
 	if (code != 0) {
 		deliver_free_batch(&p->deliver, b);
@@ -256,15 +264,66 @@ static void tell_unevaluated(struct player *p, const struct batch *b, const char
 		       "Take the file as it was written, or record it again with --raw.");
 }
 
+/* Does the recording hold the wanted metrics? In the first image that could be evaluated each
+ * column has some value. */
+static void check_metrics(struct player *p, const struct batch *b, const double *values)
+{
+	const struct wire_plan *plan = &p->welcome.plan;
+	char have[512] = "It holds ";
+
+	for (size_t i = 0; i < plan->columns.n && p->missing.code == 0; i++) {
+		const struct wire_column *c = &plan->columns.v[i];
+		size_t k = 0;
+
+		while (k < b->n && isnan(values[k * plan->columns.n + i])) {
+			k++;
+		}
+		if (k == b->n && c->metric.n > 0) {
+			for (size_t m = 0; m < p->info->plan.n_metrics; m++) {
+				snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s, ",
+					 p->info->plan.metrics[m]);
+			}
+			refusal_set(&p->missing, GPUCTR_E_METRIC_NOT_RECORDED, have,
+				    "the recording does not hold %s",
+				    c->metric.n == 1 ? plan->metrics.v[c->metric.v[0]] : c->name);
+			snprintf(p->missing.remedy, sizeof(p->missing.remedy),
+				 "%sand what derives from them.", have);
+			deliver_notice(&p->deliver, p->missing.code, p->missing.message,
+				       p->missing.remedy);
+		}
+	}
+	p->checked = true;
+}
+
+static void leave_unmeasured(const struct player *p, const struct batch *b, double *values,
+			     bool *measured)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		measured[i] = false;
+	}
+	for (size_t i = 0; i < b->n * p->welcome.plan.columns.n; i++) {
+		values[i] = NAN;
+	}
+}
+
 /* Called on the delivering thread. An image that cannot be evaluated is reported here; the thread
  * counts its launches as failed. */
 static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
 {
 	struct player *p = userdata;
-	struct evaluator_death death;
 	size_t n_ranges = 0;
-	int result = evaluator_batch(&p->evaluator, b, values, measured, &n_ranges, &death);
+	int result = p->missing.code != 0
+			     ? -EIO
+			     : evaluator_batch(&p->evaluator, b, values, measured, &n_ranges);
 
+	if (result == 0 && !p->checked) {
+		check_metrics(p, b, values);
+	}
+	if (p->missing.code != 0) {
+		atomic_store(&p->stopped, true);
+		leave_unmeasured(p, b, values, measured);
+		return 0;
+	}
 	if (result != -EIO) {
 		if (n_ranges < b->n) {
 			tell_unevaluated(p, b, "the image holds fewer kernels than the file says",
@@ -272,55 +331,10 @@ static int evaluate(void *userdata, const struct batch *b, double *values, bool 
 		}
 		return result;
 	}
-	for (size_t i = 0; i < b->n; i++) {
-		measured[i] = false;
-	}
-	for (size_t i = 0; i < b->n * p->welcome.plan.columns.n; i++) {
-		values[i] = NAN;
-	}
+	leave_unmeasured(p, b, values, measured);
 	if (!p->told_end) {
-		tell_unevaluated(p, b, death.why, death.is_last);
-		p->told_end = death.is_last;
-	}
-	return 0;
-}
-
-/* Does the recording hold the wanted metrics? CUPTI is asked to evaluate them for the first kernel
- * for which it can. */
-static int check_metrics(struct player *p, const struct gpuctr_image *image, bool *ret_known,
-			 struct refusal *r)
-{
-	const struct wire_plan *plan = &p->welcome.plan;
-	double values[LIMIT_PLAN_METRICS];
-	char have[512] = "";
-	int result = evaluator_first(&p->evaluator, image->data, image->size, values);
-
-	*ret_known = result != -EIO;
-	if (result == -EIO) {
-		return 0; /* reported when the image's turn comes */
-	}
-	if (result != CUPTI_SUCCESS) {
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, "",
-			    "CUPTI cannot evaluate the recording's counter data");
-		return r->code;
-	}
-	for (size_t i = 0; i < p->info->plan.n_metrics; i++) {
-		snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", i ? ", " : "",
-			 p->info->plan.metrics[i]);
-	}
-	for (size_t i = 0; i < plan->columns.n; i++) {
-		const struct wire_column *c = &plan->columns.v[i];
-
-		for (size_t k = 0; k < c->metric.n; k++) {
-			if (isnan(values[c->metric.v[k]])) {
-				refusal_set(r, GPUCTR_E_METRIC_NOT_RECORDED, "",
-					    "the recording does not hold %s",
-					    plan->metrics.v[c->metric.v[k]]);
-				snprintf(r->remedy, sizeof(r->remedy),
-					 "It holds %s, and what derives from them.", have);
-				return r->code;
-			}
-		}
+		tell_unevaluated(p, b, p->evaluator.why, p->evaluator.given_up);
+		p->told_end = p->evaluator.given_up;
 	}
 	return 0;
 }
@@ -329,7 +343,6 @@ static int play_images(struct player *p, struct refusal *r)
 {
 	const struct gpuctr_image *image;
 	struct store_cursor *cursor;
-	bool known = false;
 	int code = 0, e = store_images(p->reader, p->process->process.process, 0, 0, &cursor);
 
 	if (e != 0) {
@@ -337,10 +350,7 @@ static int play_images(struct player *p, struct refusal *r)
 	}
 	while (code == 0 && !atomic_load(&p->stopped) &&
 	       (e = store_next_image(cursor, &image)) == 0 && image) {
-		if (!known) {
-			code = check_metrics(p, image, &known, r);
-		}
-		code = code == 0 ? play_image(p, image, r) : code;
+		code = play_image(p, image, r);
 	}
 	if (code == 0 && e != 0) {
 		code = store_failed(p, r);
@@ -362,10 +372,72 @@ static void send_copies(void *userdata)
 {
 	struct player *p = userdata;
 
-	if (p->copies.n > 0) {
-		pack_send_copies(&p->connection, &p->welcome, p->copies.v, p->copies.n,
+	if (p->n_copies > 0) {
+		pack_send_copies(&p->connection, &p->welcome, p->copies, p->n_copies,
 				 p->deliver.next_index);
 	}
+}
+
+/* False: out of memory, or there are too many. */
+static bool add_copy(struct player *p, const struct pack_copy *copy)
+{
+	if (p->n_copies == COPIES_MAX ||
+	    !array_make_room(&p->copies, sizeof(*p->copies), p->n_copies, &p->max_copies)) {
+		return false;
+	}
+	p->copies[p->n_copies++] = *copy;
+	return true;
+}
+
+static bool add_launch(struct player *p, const struct launch *l, const char *name)
+{
+	uint64_t shape = map_hash(name, strlen(name));
+
+	for (int i = 0; i < 3; i++) {
+		shape = map_mix(shape, (uint64_t)l->grid[i] << 32 | l->block[i]);
+	}
+	return l->clock != GPUCTR_CLOCK_GPU ||
+	       add_copy(p, &(struct pack_copy){ .kind = GPUCTR_COPY_KERNEL,
+						.device = l->device,
+						.context = l->context,
+						.stream = (uint32_t)l->stream,
+						.bytes = shape,
+						.start_ns = l->start_ns,
+						.duration_ns = l->duration_ns });
+}
+
+static int refuse_copies(struct refusal *r)
+{
+	refusal_set(
+		r, GPUCTR_E_BAD_RECORDING, "Record a shorter run, or choose more of its kernels.",
+		"more than %d copies of memory, and launches that are left out, or no memory for "
+		"them",
+		COPIES_MAX);
+	return r->code;
+}
+
+static int load_copies(struct player *p, struct refusal *r)
+{
+	const struct gpuctr_copy *v;
+	struct store_blocks *blocks = NULL;
+	int e = store_copies(p->reader, p->process->process.process, &blocks);
+	bool fits = true;
+	size_t n;
+
+	while (e == 0 && fits && (e = store_next_copies(blocks, &v, &n)) == 0 && v) {
+		for (size_t i = 0; fits && i < n; i++) {
+			fits = add_copy(p, &(struct pack_copy){
+						   .kind = (uint8_t)v[i].kind,
+						   .device = v[i].device,
+						   .context = v[i].context,
+						   .stream = (uint32_t)v[i].stream,
+						   .bytes = v[i].bytes,
+						   .start_ns = (uint64_t)v[i].start_ns,
+						   .duration_ns = (uint64_t)v[i].duration_ns });
+		}
+	}
+	store_blocks_free(blocks);
+	return e != 0 ? store_failed(p, r) : fits ? 0 : refuse_copies(r);
 }
 
 /* A batch that is not full is the last one. */
@@ -387,14 +459,9 @@ static int fill_traced(struct player *p, struct store_cursor *cursor, struct bat
 		fill_launch(p, record, l);
 		b->n++;
 		fits = l->fate != LAUNCH_FILTERED ||
-		       copies_add_launch(&p->copies, l, name_of(record));
+		       add_launch(p, l, record->kernel ? record->kernel->mangled : "");
 	}
-	if (!fits) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "Choose more of its kernels.",
-			    "too many of the recording's launches are left out");
-		return r->code;
-	}
-	return 0;
+	return fits ? 0 : refuse_copies(r);
 }
 
 static int play_launches(struct player *p, struct store_cursor *cursor, struct refusal *r)
@@ -406,8 +473,7 @@ static int play_launches(struct player *p, struct store_cursor *cursor, struct r
 		int code;
 
 		if (!b) {
-			refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-			return r->code;
+			return out_of_memory(r);
 		}
 		code = fill_traced(p, cursor, b, r);
 		if (code != 0) {
@@ -431,8 +497,7 @@ static int play_trace(struct player *p, struct refusal *r)
 	}
 	code = play_launches(p, cursor, r);
 	store_cursor_free(cursor);
-	return code == 0 ? copies_load(&p->copies, p->reader, p->process->process.process, r)
-			 : code;
+	return code == 0 ? load_copies(p, r) : code;
 }
 
 /* --- the process --- */
@@ -509,8 +574,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	utf8_repair(hardware);
 	arena_init(&p->arena, LIMIT_UNPACKED_BYTES);
 	if (intern_init(&p->intern) < 0) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		return r->code;
+		return out_of_memory(r);
 	}
 	p->intern.pending_bytes_max = SIZE_MAX / 2; /* the queue, which is waited for, bounds it */
 	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
@@ -542,7 +606,6 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 
 static void player_free(struct player *p)
 {
-	evaluator_deinit(&p->evaluator);
 	filter_deinit(&p->filter);
 	free(p->kernels);
 	free(p->selected);
@@ -551,7 +614,8 @@ static void player_free(struct player *p)
 	if (deliver_deinit(&p->deliver)) {
 		connection_close(&p->connection);
 		host_deinit(&p->host);
-		copies_deinit(&p->copies);
+		evaluator_deinit(&p->evaluator);
+		free(p->copies);
 		intern_deinit(&p->intern);
 		arena_deinit(&p->arena);
 		free(p);
@@ -567,8 +631,7 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 	int code;
 
 	if (!p) {
-		refusal_set(r, GPUCTR_E_INTERNAL, "", "out of memory");
-		return r->code;
+		return out_of_memory(r);
 	}
 	p->reader = reader;
 	p->info = store_info(reader);
@@ -592,6 +655,10 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	if (code == 0 && p->missing.code != 0) {
+		*r = p->missing;
+		code = r->code;
 	}
 	*total_measured += atomic_load(&p->counters.measured);
 	player_free(p);

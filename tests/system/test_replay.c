@@ -92,6 +92,21 @@ SYSTEM_TEST(a_recording_gives_the_values_it_was_made_with)
 	}
 }
 
+SYSTEM_TEST(metrics_that_a_recording_does_not_hold_are_refused)
+{
+	struct fixture *f = *state;
+	char path[FILE_BYTES], out[FILE_BYTES];
+	struct program *p;
+
+	begin_with_files(f, path, out);
+	record(f, path);
+	p = fixture_client(f, USER_ANN, "--metrics", "dram__bytes_read.sum,lts__t_bytes.sum", "-o",
+			   out, "--", TEST_REPLAY, path, NULL);
+	expect_exit(p, 1);
+	expect_message(p, "the recording does not hold lts__t_bytes.sum");
+	expect_message(p, "It holds dram__bytes_read.sum, ");
+}
+
 /* The length of the ranges is a column like others, and the times are those that were recorded. */
 SYSTEM_TEST(a_recording_may_hold_the_length_of_its_ranges)
 {
