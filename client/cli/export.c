@@ -145,6 +145,7 @@ static int on_end(const struct store_info *info, void *userdata)
 static int read_capture(struct export *x, struct store_error *error)
 {
 	const struct exporter *e = x->exporter;
+	struct scopes scopes = { 0 };
 	const struct reading_handler handler = {
 		.on_capture = on_capture,
 		.on_process = on_process,
@@ -157,13 +158,11 @@ static int read_capture(struct export *x, struct store_error *error)
 		.check_beside = e->only_at_end,
 		.needs_first = e->needs_first,
 		.without = e->without,
-		.attributor = e->attributes ? attributor_new() : NULL,
+		.scopes = e->attributes ? &scopes : NULL,
 	};
-	int r = e->attributes && !handler.attributor
-			? -ENOMEM
-			: reading_capture(x->options->capture, &handler, x, error);
+	int r = reading_capture(x->options->capture, &handler, x, error);
 
-	attributor_free(handler.attributor);
+	scopes_deinit(&scopes);
 	return r;
 }
 

@@ -239,7 +239,7 @@ bool report_source_read(struct report_source *s, const char *path)
 		.without = groups_without(s->summary->groups) & where_without(s->where) &
 			   intake_without(&s->intake) & (s->hints ? HINTS_WITHOUT : ~0u) &
 			   (s->page ? PAGE_WITHOUT : ~0u),
-		.attributor = s->attributor,
+		.scopes = &s->scopes,
 	};
 	struct store_error error;
 	int r;
@@ -319,14 +319,13 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->summary = summary_new(keys);
 	s->hints = hints ? hints_new(&s->intake) : NULL;
 	s->where = where_new();
-	s->attributor = attributor_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
 		/* Conditions that can be refused earlier were. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}
 	}
-	if (!s->summary || !s->where || !s->attributor || (hints && !s->hints)) {
+	if (!s->summary || !s->where || (hints && !s->hints)) {
 		say_usage("out of memory");
 		return false;
 	}
@@ -340,7 +339,7 @@ void report_source_close(struct report_source *s)
 	summary_free(s->summary);
 	hints_free(s->hints);
 	where_free(s->where);
-	attributor_free(s->attributor);
+	scopes_deinit(&s->scopes);
 	free(s->driver);
 	free(s->recorded_from);
 	buf_deinit(&s->why);

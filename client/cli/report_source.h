@@ -25,7 +25,7 @@ struct report_source {
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */
 	struct where *where;
-	struct attributor *attributor;
+	struct scopes scopes;
 	uint64_t records;  /* read, with those that --where leaves out */
 	struct page *page; /* gets the selected records too; NULL: no page is made */
 	bool attributes;   /* values are attributed again, from samples that the files keep */

@@ -101,13 +101,15 @@ static int add_copies(struct pass *p, struct store_reader *reader, unsigned proc
 	return r;
 }
 
-/* Texts of steps are one pointer each. */
+/* Names of steps are one pointer each. */
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
 		     void *userdata)
 {
 	const struct pass *p = userdata;
 
-	sampled_record(p->sampled, record, *what->step ? (uint64_t)(uintptr_t)what->step : 0);
+	uint64_t step = map_mix((uintptr_t)what->step, (uint64_t)what->step_number);
+
+	sampled_record(p->sampled, record, *what->step ? step : 0);
 	return 0;
 }
 
@@ -124,20 +126,20 @@ static int add_samples(struct pass *p, const struct store_samples *s)
 
 static int add_all(struct pass *p, struct store_reader *reader)
 {
-	struct attributor *attributor = attributor_new();
+	struct scopes scopes = { 0 };
 	const struct reading_handler handler = { .on_record = on_record,
-						 .without = STORE_ACTIVE,
-						 .attributor = attributor };
+						 .without = STORE_ACTIVE | STORE_OCCURRENCE,
+						 .scopes = &scopes };
 	const struct store_info *info = store_info(reader);
 	struct store_error error;
-	int r = attributor ? add_gpus(p, reader) : -ENOMEM;
+	int r = add_gpus(p, reader);
 
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
 		sampled_process(p->sampled, &info->processes[i].process);
 	}
 	add_unknown(p, info);
 	r = r ? r : reading_reader(reader, &handler, p, &error);
-	attributor_free(attributor);
+	scopes_deinit(&scopes);
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
 		r = add_copies(p, reader, info->processes[i].process.process);
 	}

@@ -123,13 +123,14 @@ static int stream_each_notice(const struct gpuctr_notice *notice, void *userdata
 
 void sinks_write_stream(struct sinks *s)
 {
+	struct scopes scopes = { 0 };
 	const struct reading_handler handler = {
 		.on_process = stream_each_process,
 		.on_record = stream_each_record,
 		.on_mark = stream_each_mark,
 		.on_process_end = stream_each_process_end,
 		.on_notice = stream_each_notice,
-		.attributor = s->attributor,
+		.scopes = &scopes,
 	};
 	struct store_reader *reader = files_read(&s->files);
 	const struct store_info *info;
@@ -144,6 +145,7 @@ void sinks_write_stream(struct sinks *s)
 	s->capture.plan = &info->plan;
 	stream_wait(s->stream);
 	r = reading_reader(reader, &handler, s, &error);
+	scopes_deinit(&scopes);
 	if (r) {
 		say_unreadable(r, &error);
 		s->stream_is_cut = true;

@@ -2,11 +2,9 @@
 
 /* Joins records to scopes.
  *
- * Three tables of fixed size carry what is not in the scopes, so that memory does not grow with the
+ * Two tables of fixed size carry what is not in the scopes, so that memory does not grow with the
  * number of records:
  *
- * scopes	the scope of a site within another scope, direct-mapped. What was displaced is found
- *		again in the set.
  * threads	where a thread's last record was, direct-mapped by (process, thread): which ranges
  *are still the same occurrences, a record says in relation to it. forwards	the forward scope of
  *a sequence number, direct-mapped by (process, number). Numbers count up, so a backward pass finds
@@ -23,14 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCOPE_SLOTS = 1 << 12, THREAD_SLOTS = 1 << 10, FORWARD_SLOTS = 1 << 18 };
+enum { THREAD_SLOTS = 1 << 10, FORWARD_SLOTS = 1 << 18 };
 enum { MAX_DEPTH = 1 << 12, MAX_ENGINES = 4 };
-
-struct known_scope {
-	const struct gpuctr_site *site; /* NULL: empty */
-	const struct scope *outer, *scope;
-	int64_t number;
-};
 
 /* A range around a launch. */
 struct call_site {
@@ -70,7 +62,6 @@ struct attributor {
 	struct scopes scopes;
 	bool used; /* a table may hold something; else clearing the tables is skipped, because it
 		      takes long */
-	struct known_scope known[SCOPE_SLOTS];
 	struct thread threads[THREAD_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
@@ -92,7 +83,7 @@ struct attributor *attributor_free(struct attributor *a)
 void attributor_next_capture(struct attributor *a)
 {
 	if (a->used) {
-		memset(a->known, 0, sizeof(a->known));
+		scopes_next_capture(&a->scopes);
 		memset(a->threads, 0, sizeof(a->threads));
 		memset(a->forwards, 0, sizeof(a->forwards));
 	}
@@ -124,24 +115,6 @@ static void note_forward(struct attributor *a, unsigned process, const struct gp
 	f->scope = at->scope;
 	f->called = at->called;
 	f->step = at->step;
-}
-
-static const struct scope *find_scope(struct attributor *a, const struct scope *outer,
-				      const struct gpuctr_site *site, int64_t number)
-{
-	int64_t step = site->numbered == GPUCTR_NUMBER_STEP ? number : -1;
-	uint64_t hash = map_mix(map_mix((uint64_t)step, (uintptr_t)site), (uintptr_t)outer);
-	struct known_scope *k = &a->known[hash % SCOPE_SLOTS];
-
-	if (k->site != site || k->outer != outer || k->number != step) {
-		const struct scope *scope = scopes_add(&a->scopes, outer, site, step);
-
-		if (!scope) {
-			return NULL;
-		}
-		*k = (struct known_scope){ site, outer, scope, step };
-	}
-	return k->scope;
 }
 
 /* Sets the sequence number that is shown, and the outermost operator around the range that shows
@@ -204,7 +177,7 @@ static int enter(struct attributor *a, struct thread *t, const struct gpuctr_rec
 	int64_t seq = site->numbered == GPUCTR_NUMBER_SEQ ? number : -1;
 	struct call_site *at = &t->at;
 
-	at->scope = find_scope(a, at->scope, site, number);
+	at->scope = scopes_of_site(&a->scopes, site);
 	if (!at->scope) {
 		return -ENOMEM;
 	}
@@ -239,8 +212,7 @@ static struct thread *find_thread(struct attributor *a, struct gpuctr_record *re
 	return t;
 }
 
-/* Sets t->at. A file may nest ranges to any depth, and each scope holds the names of all scopes
- * around it. So ranges beyond a depth that no program reaches are taken for the one at it. */
+/* Sets t->at. */
 static int find_path(struct attributor *a, struct thread *t, const struct gpuctr_record *record)
 {
 	const struct gpuctr_site *path[MAX_DEPTH], *site = record->site;
@@ -265,22 +237,34 @@ static int find_path(struct attributor *a, struct thread *t, const struct gpuctr
 	return r;
 }
 
-static bool is_optimizer(const struct scope *scope)
-{
-	for (; scope; scope = scope->parent) {
-		if (strncmp(scope->name, "Optimizer.", 10) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static enum attribution_direction find_direction(const struct scope *scope)
 {
 	if (scope->backward) {
 		return ATTRIBUTION_BPROP;
 	}
-	return scope->op && !is_optimizer(scope) ? ATTRIBUTION_FPROP : ATTRIBUTION_NONE;
+	return scope->op && !scope->optimizer ? ATTRIBUTION_FPROP : ATTRIBUTION_NONE;
+}
+
+static void clear(struct attribution *what)
+{
+	*what = (struct attribution){ .layer = "", .step = "", .seq = -1, .step_number = -1 };
+}
+
+static void take_scope(struct attribution *what, const struct scope *scope)
+{
+	what->scope = scope;
+	what->op = scope->op;
+	what->layer = scope->layer;
+	what->step = scope->step;
+	what->direction = find_direction(scope);
+}
+
+/* Layer and step are those of the forward operator where the record's own ranges have none. */
+static void take_forward(struct attribution *what, const struct scope *forward)
+{
+	what->forward = forward;
+	what->layer = *what->layer ? what->layer : forward->layer;
+	what->step = *what->step ? what->step : forward->step;
 }
 
 static void join_forward(struct attributor *a, unsigned process, struct attribution *what)
@@ -294,16 +278,10 @@ static void join_forward(struct attributor *a, unsigned process, struct attribut
 	if (what->direction != ATTRIBUTION_BPROP) {
 		return;
 	}
-	what->forward = f->scope;
 	what->called = f->called;
-	if (!*what->layer && *f->scope->layer) {
-		what->layer = f->scope->layer;
-		what->layer_site = f->site;
-	}
-	if (!*what->step) {
-		what->step = f->scope->step;
-		what->step_number = f->step;
-	}
+	what->layer_site = f->site;
+	what->step_number = *what->step ? what->step_number : f->step;
+	take_forward(what, f->scope);
 }
 
 int attributor_take(struct attributor *a, const struct gpuctr_record *of_capture,
@@ -314,7 +292,7 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *of_capture
 	struct thread *t;
 	int r;
 
-	*ret = (struct attribution){ .layer = "", .step = "", .seq = -1, .step_number = -1 };
+	clear(ret);
 	t = find_thread(a, &record);
 	a->used = true;
 	r = find_path(a, t, &record);
@@ -322,19 +300,39 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *of_capture
 	if (r || !at->scope) {
 		return r;
 	}
-	ret->scope = at->scope;
-	ret->op = at->scope->op;
-	ret->layer = at->scope->layer;
+	take_scope(ret, at->scope);
 	ret->layer_site = *ret->layer ? record.site->id : 0;
-	ret->step = at->scope->step;
 	ret->step_number = at->step;
-	ret->direction = find_direction(at->scope);
 	ret->seq = at->seq;
 	ret->called = at->scope->backward ? NULL : at->called;
 	if (ret->seq >= 0) {
 		join_forward(a, record.process, ret);
 	}
 	return 0;
+}
+
+int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
+		     const struct store_found *found, struct attribution *ret)
+{
+	const struct scope *scope;
+
+	clear(ret);
+	if (!record->site) {
+		return 0;
+	}
+	scope = scopes_of_site(scopes, record->site);
+	if (!scope) {
+		return -ENOMEM;
+	}
+	take_scope(ret, scope);
+	ret->seq = found->seq;
+	ret->step_number = found->step;
+	ret->layer_site = found->forward ? found->forward->id : 0;
+	scope = found->forward ? scopes_of_site(scopes, found->forward) : NULL;
+	if (scope) {
+		take_forward(ret, scope);
+	}
+	return found->forward && !scope ? -ENOMEM : 0;
 }
 
 const char *attribution_direction_name(enum attribution_direction direction)

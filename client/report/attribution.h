@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a record belongs to: operator, layer, direction, step. The code that reads records from a
- * file (reading.h) or receives them live (client/cli/sinks.c) asks an attributor once for each
- * record, and passes the answer to all views and exports together with the record.
+/* What a record belongs to: operator, layer, direction, step. Who writes records to a file
+ * (client/cli/sinks.c) asks an attributor once for each record, and the file keeps the answer
+ * (attribution_columns()); who reads the file takes it from there (attribution_read()).
  *
  * struct attributor *a = attributor_new();
  * struct attribution what;
@@ -23,7 +23,7 @@
 #include <gpuctr/gpuctr.h>
 
 #include "client/report/scope.h"
-#include "client/store/store.h"
+#include "client/store/reader.h"
 
 enum attribution_direction {
 	ATTRIBUTION_NONE,  /* not in an operator, or in the optimizer */
@@ -31,7 +31,7 @@ enum attribution_direction {
 	ATTRIBUTION_BPROP, /* in autograd's engine */
 };
 
-/* Texts and scopes live as long as the attributor. */
+/* Texts and scopes live as long as the attributor, or the scopes. */
 struct attribution {
 	const struct scope *scope; /* the innermost range; NULL: none */
 	const struct scope *op;	   /* the innermost operator around the launch; NULL: none */
@@ -39,15 +39,16 @@ struct attribution {
 		*forward; /* bprop: the operator whose gradient this is; NULL: not known */
 	const struct scope
 		*called; /* the outermost operator with this seq, which is the one that the program
-			    called: the same in both directions; NULL: not known */
+			    called: the same in both directions; NULL: not known, as of a file */
 	const char *layer; /* "": not known */
-	const char *step;  /* "": not known */
+	const char *step;  /* name of the step, "iteration N"; "": not known */
 	enum attribution_direction direction;
 	int64_t seq; /* autograd's number of the operator, the same in both directions; -1: none */
 	int64_t step_number; /* of the step; -1: not known */
-	unsigned layer_site; /* id of the site whose labels are the layer; 0: not known */
+	unsigned layer_site; /* id of the site that has layer and step: of the forward operator, if
+				that is known in bprop, else the record's own; 0: neither has */
 	unsigned sub; /* index of the launch within this operator and direction, from 0; 0 without
-			 seq */
+			 seq, and of a file */
 };
 
 struct attributor;
@@ -62,6 +63,10 @@ void attributor_next_capture(struct attributor *a);
 /* Returns 0, or -ENOMEM; *ret is then that of a record without ranges. */
 int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 		    struct attribution *ret);
+
+/* The same of a record of a file, by what its writer has found. */
+int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
+		     const struct store_found *found, struct attribution *ret);
 
 /* "", "fprop", "bprop" */
 const char *attribution_direction_name(enum attribution_direction direction);

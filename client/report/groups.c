@@ -362,7 +362,8 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 
 unsigned groups_without(const struct groups *g)
 {
-	unsigned without = STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START;
+	unsigned without =
+		STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START | STORE_OCCURRENCE;
 
 	if (!g->attributes) {
 		without |= STORE_SITES;

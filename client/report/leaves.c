@@ -11,6 +11,7 @@
 #include "client/report/groups_internal.h"
 #include "client/report/names.h"
 #include "proto/base/array.h"
+#include "proto/base/site_name.h"
 
 /* Of a record's start/end ranges; further ones are in no label. */
 enum { RANGES_MAX = 16 };
@@ -47,6 +48,15 @@ static const char *launch_shape(struct groups *g, const struct gpuctr_record *r)
 			 r->grid[2], r->block[0], r->block[1], r->block[2]);
 
 	return texts_add(&g->texts, text, (size_t)n);
+}
+
+/* "iteration 12" */
+static const char *step_text(struct groups *g, const struct attribution *what)
+{
+	CLEAN_BUF struct buf b = { 0 };
+
+	site_name_format(&b, what->step, "", SITE_NUMBER_STEP, what->step_number);
+	return b.failed ? NULL : texts_add_string(&g->texts, buf_string(&b));
 }
 
 /* "io:load; training": in one order, whichever was opened first. */
@@ -111,7 +121,7 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 	case KEY_DIR:
 		return attribution_direction_name(what->direction);
 	case KEY_STEP:
-		return what->step;
+		return step_text(g, what);
 	case KEY_DEVICE:
 		device = groups_find_device(p, record->device);
 		return device ? device->label : number_text(g, "device ", record->device);

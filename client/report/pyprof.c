@@ -183,6 +183,7 @@ static void pyprof_close(void *e)
 {
 	struct pyprof *p = e;
 
+	attributor_free(p->attributor);
 	free(p->values);
 	buf_deinit(&p->field);
 	free(p);
@@ -198,7 +199,8 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	}
 	p->info = info;
 	p->options = options;
-	if (!find_sums(p) ||
+	p->attributor = attributor_new();
+	if (!p->attributor || !find_sums(p) ||
 	    !take_columns(p, options->columns ? options->columns : usual_columns, &refusal->why) ||
 	    !share_width(p, &refusal->why)) {
 		pyprof_close(p);
@@ -216,15 +218,19 @@ static void take_values(struct pyprof *p, const struct gpuctr_record *record)
 }
 
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
-			 const struct attribution *what)
+			 const struct attribution *of_file)
 {
 	struct pyprof *p = e;
-	struct launch launch = { .record = record,
-				 .what = what,
-				 .op = what->called ? what->called : what->op,
-				 .values = p->values,
-				 .index = record->index };
+	struct attribution what;
+	struct launch launch = {
+		.record = record, .what = &what, .values = p->values, .index = record->index
+	};
 
+	(void)of_file;
+	if (attributor_take(p->attributor, record, &what)) {
+		return -ENOMEM;
+	}
+	launch.op = what.called ? what.called : what.op;
 	take_values(p, record);
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
@@ -252,7 +258,6 @@ static void pyprof_tell(void *e, struct buf *b)
 
 const struct exporter exporter_pyprof = {
 	.name = "pyprof",
-	.attributes = true,
 	.open = pyprof_open,
 	.close = pyprof_close,
 	.record = pyprof_record,

@@ -12,6 +12,8 @@ enum { PYPROF_COLUMNS = 20 };
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
+	struct attributor *attributor; /* says what the file does not: which operator the program
+					  called, and the how many-th launch of it this is */
 	struct sum flops, bytes; /* by measure: number 0 is the time; bytes: of both directions */
 	const struct column *columns[PYPROF_COLUMNS];
 	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */

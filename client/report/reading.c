@@ -107,7 +107,7 @@ static int tell(struct reading *r, int result)
 static int read_records(struct reading *r, unsigned process)
 {
 	const struct reading_handler *h = r->handler;
-	struct attributor *a = h->attributor;
+	struct scopes *s = h->scopes;
 	struct attribution what;
 	const struct gpuctr_record *record;
 	struct store_cursor *cursor;
@@ -117,8 +117,8 @@ static int read_records(struct reading *r, unsigned process)
 		return result;
 	}
 	while ((result = tell(r, store_next_record(cursor, &record))) == 0 && record) {
-		result = a ? attributor_take(a, record, &what) : 0;
-		result = result ? result : h->on_record(record, a ? &what : NULL, r->userdata);
+		result = s ? attribution_read(s, record, store_record_found(cursor), &what) : 0;
+		result = result ? result : h->on_record(record, s ? &what : NULL, r->userdata);
 		if (result) {
 			break;
 		}
@@ -224,8 +224,8 @@ static int read_all(struct reading *r)
 	int result = h->needs_first ? tell(r, store_find_first(r->reader)) : 0;
 
 	result = result || !h->on_capture ? result : h->on_capture(info, r->userdata);
-	if (h->attributor) {
-		attributor_next_capture(h->attributor);
+	if (h->scopes) {
+		scopes_next_capture(h->scopes);
 	}
 	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
 		result = read_process(r, &info->processes[i]);

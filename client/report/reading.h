@@ -13,7 +13,7 @@
 struct reading_handler {
 	int (*on_capture)(const struct store_info *info, void *userdata);
 	int (*on_process)(const struct store_process *process, void *userdata);
-	/* what: as the attributor says; NULL without one. */
+	/* what: by the scopes; NULL without them. */
 	int (*on_record)(const struct gpuctr_record *record, const struct attribution *what,
 			 void *userdata);
 	int (*on_mark)(const struct gpuctr_mark *mark, void *userdata);
@@ -22,12 +22,11 @@ struct reading_handler {
 	int (*on_notice)(const struct gpuctr_notice *notice, void *userdata);
 	/* Before the file is closed. */
 	int (*on_end)(const struct store_info *info, void *userdata);
-	bool check_beside; /* check the file's pages while it is read: for handlers that write
-			      nothing before on_notice and on_end */
-	bool needs_first;  /* on_capture() is told when the first kernel began */
-	unsigned without;  /* enum store_part: what the handlers do not look at */
-	/* Is asked of each record, in order; borrowed. NULL: no handler wants to know. */
-	struct attributor *attributor;
+	bool check_beside;     /* check the file's pages while it is read: for handlers that write
+				  nothing before on_notice and on_end */
+	bool needs_first;      /* on_capture() is told when the first kernel began */
+	unsigned without;      /* enum store_part: what the handlers do not look at */
+	struct scopes *scopes; /* borrowed. NULL: no handler wants to know what records belong to */
 };
 
 /* The same of a file that is open, whose pages are not checked here. */

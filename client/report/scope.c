@@ -9,14 +9,12 @@
 
 #include "client/report/scope.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "client/report/sizes.h"
 #include "proto/base/buf.h"
-#include "proto/base/site_name.h"
 
-enum { MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048 };
+enum { MAX_SIZES_BYTES = 256, MAX_PATH_BYTES = 2048, MAX_DEPTH = 1 << 12 };
 
 void scopes_deinit(struct scopes *s)
 {
@@ -109,6 +107,8 @@ static bool derive(struct scopes *s, struct scope *scope)
 	scope->step = scope->kind == GPUCTR_SITE_STEP ? scope->name : parent ? parent->step : "";
 	scope->backward = (parent && parent->backward) || scope->kind == GPUCTR_SITE_NODE ||
 			  scope->kind == GPUCTR_SITE_ENGINE;
+	scope->optimizer = (parent && parent->optimizer) ||
+			   strncmp(scope->name, "Optimizer.", strlen("Optimizer.")) == 0;
 	return scope->path && scope->layer;
 }
 
@@ -201,27 +201,46 @@ static const struct scope *intern(struct scopes *s, struct scope *key)
 	return find_chain(s, scope) ? scope : NULL;
 }
 
-static const char *add_name(struct scopes *s, const struct gpuctr_site *site, int64_t number)
-{
-	CLEAN_BUF struct buf b = { 0 };
-
-	if (site->numbered != GPUCTR_NUMBER_STEP) {
-		return texts_add_string(&s->texts, site->name);
-	}
-	site_name_format(&b, site->name, "", SITE_NUMBER_STEP, number);
-	return b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
-}
-
-const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
-			       const struct gpuctr_site *site, int64_t number)
+static const struct scope *add(struct scopes *s, const struct scope *parent,
+			       const struct gpuctr_site *site)
 {
 	struct scope key = { .parent = parent, .kind = site->kind };
 
-	key.name = add_name(s, site, number);
+	key.name = texts_add_string(&s->texts, site->name);
 	key.domain = texts_add_string(&s->texts, site->domain);
 	key.sizes = add_sizes(s, site->sizes);
-	if (!key.name || !key.domain || !key.sizes) {
-		return NULL;
+	return key.name && key.domain && key.sizes ? intern(s, &key) : NULL;
+}
+
+/* --- of sites -------------------------------------------------------------------------------- */
+
+void scopes_next_capture(struct scopes *s)
+{
+	memset(s->of_sites, 0, sizeof(s->of_sites));
+}
+
+const struct scope *scopes_of_site(struct scopes *s, const struct gpuctr_site *site)
+{
+	const struct gpuctr_site *path[MAX_DEPTH];
+	const struct scope *scope = NULL;
+	size_t n = 0, slot = 0;
+
+	while (site->depth >= MAX_DEPTH) {
+		site = site->parent;
 	}
-	return intern(s, &key);
+	for (; site; site = site->parent) {
+		slot = map_mix(0, (uintptr_t)site) % SCOPE_SITES_SLOTS;
+		if (s->of_sites[slot].site == site) {
+			scope = s->of_sites[slot].scope;
+			break;
+		}
+		path[n++] = site;
+	}
+	while (n > 0 && (scope = add(s, scope, path[n - 1]))) {
+		site = path[--n];
+		slot = map_mix(0, (uintptr_t)site) % SCOPE_SITES_SLOTS;
+		s->of_sites[slot].site = site;
+		s->of_sites[slot].scope = scope;
+	}
+	return n == 0 ? scope : NULL;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A scope is a call site of a program, in all processes and captures, and of a step in each of
- * them. Scopes form a tree by their parents, are made once and live as long as the set; equal
- * scopes are the same pointer. */
+/* A scope is a call site of a program, in all processes and captures. Scopes form a tree by their
+ * parents, are made once and live as long as the set; equal scopes are the same pointer. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct scope {
 	enum gpuctr_site_kind kind;
 	unsigned depth;	    /* 0: outermost */
 	const char *domain; /* NVTX domain; "": the default */
-	const char *name;   /* of a step, with its number */
+	const char *name;   /* "aten::copy_"; of all steps, "iteration N" */
 	const char *sizes;  /* the operator's input sizes, in the form of sizes_format(); "":
 			       not reported */
 	const char *label;  /* the text of a table: "domain:name" or name */
@@ -28,11 +28,12 @@ struct scope {
 				      in each step and layer */
 	const char *path;	   /* all names, outermost first, joined by '/' */
 	const char *layer; /* names of the GPUCTR_SITE_LABEL scopes, outermost first; "": none */
-	const char *step;  /* innermost step; "": none */
+	const char *step;  /* name of the innermost step; "": none */
 	bool backward;	   /* within autograd's engine or one of its nodes */
+	bool optimizer;	   /* within a step of an optimizer */
 };
 
-enum { SCOPE_SIZES_SLOTS = 1 << 10 };
+enum { SCOPE_SIZES_SLOTS = 1 << 10, SCOPE_SITES_SLOTS = 1 << 12 };
 
 struct scopes {
 	struct texts texts;
@@ -41,10 +42,19 @@ struct scopes {
 		const char *list, *sizes;
 	} sizes[SCOPE_SIZES_SLOTS];
 	struct map known;
+	/* A direct-mapped cache of the present capture's sites. */
+	struct {
+		const struct gpuctr_site *site;
+		const struct scope *scope;
+	} of_sites[SCOPE_SITES_SLOTS];
 };
 
 void scopes_deinit(struct scopes *s);
 
-/* The scope of a site within parent; number: of a step. NULL: out of memory. */
-const struct scope *scopes_add(struct scopes *s, const struct scope *parent,
-			       const struct gpuctr_site *site, int64_t number);
+/* Must be called before the sites of another capture. */
+void scopes_next_capture(struct scopes *s);
+
+/* The scope of a site. A file may nest sites to any depth, and each scope holds the names of all
+ * scopes around it: sites beyond a depth that no program reaches are taken for the one at it. NULL:
+ * out of memory. */
+const struct scope *scopes_of_site(struct scopes *s, const struct gpuctr_site *site);

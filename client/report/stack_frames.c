@@ -105,26 +105,6 @@ static bool is_scope_frame(const void *item, const void *key)
 	return a->scope == b->scope && a->outermost == b->outermost;
 }
 
-/* Returns "iteration N" for "iteration 12". */
-static const char *step_name(struct stack_frames *f, const char *label)
-{
-	size_t n = strlen(label);
-	CLEAN_BUF struct buf b = { 0 };
-
-	while (n > 0 && label[n - 1] >= '0' && label[n - 1] <= '9') {
-		n--;
-	}
-	buf_add(&b, label, n);
-	buf_char(&b, 'N');
-	return b.failed ? NULL : add_name(f, buf_string(&b));
-}
-
-static const char *scope_name(struct stack_frames *f, const struct scope *scope)
-{
-	return scope->kind == GPUCTR_SITE_STEP ? step_name(f, scope->label)
-					       : add_name(f, scope->label);
-}
-
 static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,
 				      const struct scope *scope)
 {
@@ -140,7 +120,7 @@ static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame
 	}
 	wanted.frame = find_scope(f, outermost, scope->parent);
 	wanted.frame =
-		wanted.frame ? find_child(f, wanted.frame, scope_name(f, scope), false) : NULL;
+		wanted.frame ? find_child(f, wanted.frame, add_name(f, scope->label), false) : NULL;
 	known = wanted.frame ? texts_take(&f->texts, sizeof(*known)) : NULL;
 	if (!known || map_add(&f->of_scopes, hash, known)) {
 		return NULL;

@@ -24,8 +24,9 @@ struct store_cursor {
 	struct active_set active;
 	int64_t *numbers; /* of the current row */
 	size_t max_numbers;
-	struct packed packed; /* the image */
-	double *values;	      /* and, behind them, errors */
+	struct store_found found; /* of it */
+	struct packed packed;	  /* the image */
+	double *values;		  /* and, behind them, errors */
 	size_t n_columns;
 	unsigned left_out; /* columns of record that are not read, as bits */
 	bool has_graphs;   /* there are kernels of graphs */
@@ -203,17 +204,16 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 static unsigned find_left_out(unsigned without)
 {
 	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 7u << STORE_COL_CONTEXT };
-	enum { FOUND = 15u << STORE_COL_PLACE }; /* what the writer found, for queries by hand */
-	enum {
-		OCCURRENCE = 1u << STORE_COL_SITE | 7u << STORE_COL_OPENED | 1u << STORE_COL_NUMBERS
-	};
-	unsigned columns = 1u << STORE_COL_ID | FOUND;
+	enum { OCCURRENCE = 7u << STORE_COL_OPENED | 1u << STORE_COL_NUMBERS };
+	enum { SITES = 1u << STORE_COL_SITE | 7u << STORE_COL_LAYER_SITE };
+	unsigned columns = 1u << STORE_COL_ID | 1u << STORE_COL_PLACE;
 
 	columns |= without & STORE_BLOCK ? BLOCK : 0;
 	columns |= without & STORE_ORIGIN ? ORIGIN : 0;
-	columns |= without & STORE_SITES && without & STORE_ORIGIN ? 1u << STORE_COL_THREAD : 0;
+	columns |= without & STORE_ORIGIN ? 1u << STORE_COL_THREAD : 0;
 	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
-	columns |= without & STORE_SITES ? OCCURRENCE : 0;
+	columns |= without & STORE_SITES ? SITES : 0;
+	columns |= without & (STORE_SITES | STORE_OCCURRENCE) ? OCCURRENCE : 0;
 	columns |= without & (STORE_SITES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
 	return columns;
 }
@@ -379,6 +379,24 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 	record->errors = c->values + c->n_columns;
 }
 
+/* NULL: not known. */
+static int64_t take_number(struct store_cursor *c, int column)
+{
+	bool known =
+		!is_left_out(c, column) && sqlite3_column_type(c->row.stmt, column) != SQLITE_NULL;
+
+	return known ? row_int(&c->row, column, 0, INT64_MAX) : -1;
+}
+
+static void take_found(struct store_cursor *c)
+{
+	c->found.forward = c->numbers && !is_left_out(c, STORE_COL_LAYER_SITE)
+				   ? take_site(c, STORE_COL_LAYER_SITE)
+				   : NULL;
+	c->found.step = take_number(c, STORE_COL_STEP);
+	c->found.seq = take_number(c, STORE_COL_SEQ);
+}
+
 static void take_record(struct store_cursor *c)
 {
 	struct gpuctr_record *record = &c->item.record;
@@ -420,9 +438,15 @@ static void take_record(struct store_cursor *c)
 	}
 	take_occurrence(c, record->site, STORE_COL_PAYLOAD_TYPE, STORE_COL_NUMBERS, &record->at);
 	take_active(c, record);
+	take_found(c);
 }
 
 DEFINE_NEXT(record)
+
+const struct store_found *store_record_found(const struct store_cursor *c)
+{
+	return &c->found;
+}
 
 /* --- images ---------------------------------------------------------------------------------- */
 

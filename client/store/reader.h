@@ -95,13 +95,14 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 /* Parts of records that the caller does not need and the reader does not read, to save time. They
  * are 0 or NULL in rows. Holds for cursors that are made from then on. */
 enum store_part {
-	STORE_SITES = 1 << 0,  /* all ranges of records and marks */
-	STORE_ACTIVE = 1 << 1, /* start/end ranges of records */
-	STORE_BLOCK = 1 << 3,  /* block and dynamic shared memory of records */
-	STORE_ORIGIN = 1 << 4, /* context, stream and correlation of records, and with
-				  STORE_SITES the thread */
-	STORE_START = 1 << 5,  /* start time of records, but not the duration */
-	STORE_VALUES = 1 << 6, /* values of records, which are NAN, and errors */
+	STORE_SITES = 1 << 0,	   /* all ranges of records and marks */
+	STORE_ACTIVE = 1 << 1,	   /* start/end ranges of records */
+	STORE_BLOCK = 1 << 3,	   /* block and dynamic shared memory of records */
+	STORE_ORIGIN = 1 << 4,	   /* context, stream, correlation and thread of records */
+	STORE_START = 1 << 5,	   /* start time of records, but not the duration */
+	STORE_VALUES = 1 << 6,	   /* values of records, which are NAN, and errors */
+	STORE_OCCURRENCE = 1 << 7, /* what differs from one time at a site to the next: numbers,
+				      payload, opened */
 };
 void store_without(struct store_reader *r, unsigned parts);
 
@@ -141,6 +142,14 @@ struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, r
 /* The next row, or NULL after the last. Rows live until the next call on the same cursor, and the
  * sites that they point to as long as the reader. The checksum of an image has been verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
+/* What the writer has found of the record that was read last: -1 and NULL are not known. Nothing
+ * with STORE_SITES. */
+struct store_found {
+	const struct gpuctr_site *forward; /* whose layer and step the record has, where its own
+					      site has none; may be its own */
+	int64_t step, seq;
+};
+const struct store_found *store_record_found(const struct store_cursor *c);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
 int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);

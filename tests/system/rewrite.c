@@ -10,6 +10,7 @@
 struct rewriting {
 	const char *to;
 	struct store *store;
+	struct attributor *attributor;
 };
 
 static int on_capture(const struct store_info *info, void *userdata)
@@ -50,14 +51,17 @@ static int on_process(const struct store_process *process, void *userdata)
 	return r;
 }
 
-static int on_record(const struct gpuctr_record *record, const struct attribution *what,
+static int on_record(const struct gpuctr_record *record, const struct attribution *of_file,
 		     void *userdata)
 {
 	struct rewriting *w = userdata;
 	struct store_attribution columns;
+	struct attribution what;
+	int r = attributor_take(w->attributor, record, &what);
 
-	attribution_columns(what, &columns);
-	return store_write_record(w->store, record, &columns);
+	(void)of_file;
+	attribution_columns(&what, &columns);
+	return r ? r : store_write_record(w->store, record, &columns);
 }
 
 static int on_mark(const struct gpuctr_mark *mark, void *userdata)
@@ -78,17 +82,15 @@ int main(int argc, char **argv)
 						 .on_process = on_process,
 						 .on_record = on_record,
 						 .on_mark = on_mark,
-						 .on_end = on_end,
-						 .attributor = attributor_new() };
-	struct rewriting w = { .to = argc == 3 ? argv[2] : "" };
+						 .on_end = on_end };
+	struct rewriting w = { .to = argc == 3 ? argv[2] : "", .attributor = attributor_new() };
 	struct store_error error = { 0 };
-	int r = argc == 3 && handler.attributor ? reading_capture(argv[1], &handler, &w, &error)
-						: 2;
+	int r = argc == 3 && w.attributor ? reading_capture(argv[1], &handler, &w, &error) : 2;
 
 	if (r) {
 		fprintf(stderr, "rewrite: %d %s\n", r, error.message);
 	}
 	store_close(w.store);
-	attributor_free(handler.attributor);
+	attributor_free(w.attributor);
 	return r != 0;
 }

@@ -67,6 +67,7 @@ enum { MAX_RANGES = 32 };
 
 struct step {
 	struct attributor *attributor;
+	struct scopes scopes; /* of the file that keeps what the attributor says */
 	struct made_site ranges[MAX_RANGES];
 	unsigned n;
 	const struct made_site *last; /* the range of the last launch */
@@ -95,6 +96,36 @@ static unsigned count_opened(const struct step *s, const struct made_site *m)
 	return 0;
 }
 
+/* Who reads the file gets what the writer has found. */
+static void expect_read(struct step *s, const struct gpuctr_record *record,
+			const struct attribution *what)
+{
+	struct store_attribution columns;
+	struct store_found found = { .forward = NULL };
+	struct attribution read;
+
+	attribution_columns(what, &columns);
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->ranges[i].site.id == columns.layer_site) {
+			found.forward = &s->ranges[i].site;
+		}
+	}
+	found.step = columns.step;
+	found.seq = columns.seq;
+	scopes_next_capture(&s->scopes); /* tests use their sites again */
+	assert_int_equal(attribution_read(&s->scopes, record, &found, &read), 0);
+	assert_string_equal(read.scope ? read.scope->path : "",
+			    what->scope ? what->scope->path : "");
+	assert_string_equal(read.op ? read.op->name : "", columns.op);
+	assert_string_equal(read.op ? read.op->sizes : "", columns.sizes);
+	assert_string_equal(read.layer, columns.layer);
+	assert_string_equal(read.step, what->step);
+	assert_int_equal(read.step_number, what->step_number);
+	assert_int_equal(read.direction, what->direction);
+	assert_int_equal(read.seq, what->seq);
+	assert_int_equal(read.layer_site, what->layer_site);
+}
+
 static struct attribution launch(struct step *s, const struct made_site *m)
 {
 	struct gpuctr_record record = { .process = 1, .opened = count_opened(s, m) };
@@ -103,6 +134,7 @@ static struct attribution launch(struct step *s, const struct made_site *m)
 	put_into(&record, m);
 	s->last = m;
 	assert_int_equal(attributor_take(s->attributor, &record, &what), 0);
+	expect_read(s, &record, &what);
 	return what;
 }
 
@@ -121,6 +153,7 @@ static int tear_down(void **state)
 	struct step *s = *state;
 
 	attributor_free(s->attributor);
+	scopes_deinit(&s->scopes);
 	return 0;
 }
 
@@ -138,9 +171,9 @@ TEST_WITH(operators_and_layers, set_up, tear_down)
 	assert_string_equal(what.op->name, "aten::copy_");
 	assert_string_equal(what.op->sizes, "");
 	assert_string_equal(what.scope->path,
-			    "iteration 2/layer1/layer1.conv/aten::conv2d/aten::copy_");
+			    "iteration N/layer1/layer1.conv/aten::conv2d/aten::copy_");
 	assert_string_equal(what.layer, "layer1.conv");
-	assert_string_equal(what.step, "iteration 2");
+	assert_string_equal(what.step, "iteration N");
 	assert_int_equal(what.step_number, 2);
 	assert_int_equal(what.direction, ATTRIBUTION_FPROP);
 	assert_int_equal(what.seq, 4);
@@ -202,6 +235,22 @@ TEST_WITH(backward_finds_its_forward, set_up, tear_down)
 	assert_int_equal(launch(s, engine).seq, 5);
 	assert_string_equal(launch(s, engine).layer, "fc");
 	assert_string_equal(launch(s, open_range(s, engine, "aten::add_, op_id = 11")).layer, "fc");
+}
+
+/* The engine's thread has no ranges of the program's: neither step nor layer. */
+TEST_WITH(backward_is_in_the_step_of_its_forward, set_up, tear_down)
+{
+	struct step *s = *state;
+	const struct made_site *iteration = open_range(s, NULL, "iteration 7");
+	const struct made_site *mul = open_range(s, iteration, "aten::mul, seq = 3, op_id = 1");
+	struct attribution what;
+
+	launch(s, mul);
+	what = launch(s, open_range(s, NULL, "MulBackward0, seq = 3, op_id = 2"));
+	assert_string_equal(what.layer, "");
+	assert_string_equal(what.step, "iteration N");
+	assert_int_equal(what.step_number, 7);
+	assert_int_equal(what.layer_site, mul->site.id);
 }
 
 /* An engine whose node has ended, and another one of the same site. */

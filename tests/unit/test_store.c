@@ -578,6 +578,39 @@ FIXTURE_TEST(test_views_tell_steps)
 	assert_int_equal(query(f, "SELECT count(*) FROM nvtx_spans WHERE step = 1"), 2);
 }
 
+/* What the writer has found comes back, for readers of sites alone. */
+FIXTURE_TEST(test_readers_get_what_was_found)
+{
+	struct fixture *f = *state;
+	const struct store_attribution what = { "aten::mm", "", "bprop", "", 1, 12, 7 };
+	struct store *s = create(f);
+	struct store_reader *r;
+	struct store_cursor *c;
+	const struct gpuctr_record *record;
+
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 0), &what), 0);
+	assert_int_equal(store_write_record(s, synthetic_record(&f->synthetic, 1), NULL), 0);
+	assert_int_equal(store_finish(s, &all_well), 0);
+	store_close(s);
+	r = open_file(f);
+	for (int without = 0; without < 2; without++) {
+		store_without(r, without ? STORE_SITES : STORE_OCCURRENCE);
+		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(record->opened, 0);
+		assert_true(without ? !record->site : record->site != NULL);
+		assert_int_equal(store_record_found(c)->step, without ? -1 : 12);
+		assert_int_equal(store_record_found(c)->seq, without ? -1 : 7);
+		assert_int_equal(without || store_record_found(c)->forward->id == 1, 1);
+		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(store_record_found(c)->step, -1);
+		assert_null(store_record_found(c)->forward);
+		store_cursor_free(c);
+	}
+	store_reader_free(r);
+}
+
 /* Two processes number their kernels and devices alike, and each time has its clock. */
 FIXTURE_TEST(test_views_keep_processes_apart)
 {
