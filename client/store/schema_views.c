@@ -51,19 +51,7 @@ static const char *mark_in_view(const char *metric)
 }
 
 /* Appends the columns of a row that stands for several launches: the sum, or the mean if a sum has
- * no meaning. */
-static void append_totals(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
-{
-	for (size_t i = 0; i < n_columns; i++) {
-		const char *name = columns[i].name;
-
-		sqlite3_str_appendf(sql, ", %s(r.\"%s%w\") AS \"%s%w\"",
-				    schema_adds_up(name) ? "sum" : "avg", schema_mark(name), name,
-				    mark_in_view(name), name);
-	}
-}
-
-/* Appends sums of the sums named by append_parts(). */
+ * no meaning, of the parts that append_parts() names. */
 static void append_whole(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {
@@ -98,9 +86,6 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 
 #define DOMAIN "CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || "
 #define NAME DOMAIN "g.name"
-/* Of a path that ends with a step, all before the number. */
-#define HEAD(around) \
-	"CASE g.number WHEN 1 THEN " around DOMAIN "substr(g.name, 1, length(g.name) - 1) END"
 
 static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
 			   bool graphs)
@@ -135,58 +120,56 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 	sqlite3_str_appendall(sql, graphs ? " LEFT JOIN graph_kernel h ON h.record = r.id;" : ";");
 }
 
+/* Opens the table expression own: a row for each value of these columns of record. */
+static void append_own(sqlite3_str *sql, const char *by, const char *more,
+		       const struct gpuctr_column *columns, size_t n_columns)
+{
+	sqlite3_str_appendf(sql, "own AS MATERIALIZED (SELECT %s, " LAUNCHES "%s", by, more);
+	append_parts(sql, columns, n_columns);
+	sqlite3_str_appendf(sql, " FROM record r GROUP BY %s)", by);
+}
+
+#define WHOLE "sum(s.launches) AS launches, sum(s.duration_ns) AS duration_ns"
+
 static void append_by_kernel(sqlite3_str *sql, const struct gpuctr_column *columns,
 			     size_t n_columns)
 {
-	sqlite3_str_appendall(sql, "CREATE VIEW by_kernel AS SELECT k.name AS kernel, " LAUNCHES);
-	append_totals(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, " FROM record r LEFT JOIN kernel k"
-				   " ON k.process = r.process AND k.id = r.kernel GROUP BY 1;");
+	sqlite3_str_appendall(sql, "CREATE VIEW by_kernel AS WITH ");
+	append_own(sql, "r.kernel, r.process", "", columns, n_columns);
+	sqlite3_str_appendall(sql, " SELECT k.name AS kernel, " WHOLE);
+	append_whole(sql, columns, n_columns);
+	sqlite3_str_appendall(sql, " FROM own s LEFT JOIN kernel k"
+				   " ON k.process = s.process AND k.id = s.kernel GROUP BY 1;");
 }
 
 static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str_appendall(sql, "CREATE VIEW by_op AS SELECT o.op AS op, " LAUNCHES);
-	append_totals(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, " FROM record r"
-				   " LEFT JOIN place o ON o.id = r.place GROUP BY 1;");
+	sqlite3_str_appendall(sql, "CREATE VIEW by_op AS WITH ");
+	append_own(sql, "r.place", "", columns, n_columns);
+	sqlite3_str_appendall(sql, " SELECT o.op AS op, " WHOLE);
+	append_whole(sql, columns, n_columns);
+	sqlite3_str_appendall(sql, " FROM own s LEFT JOIN place o ON o.id = s.place GROUP BY 1;");
 }
 
-/* A row for each path, with all that was launched within it, and for each step, whose number the
- * names have. So the path of a site is added up for each number of the innermost step. */
+/* A row for each path, with all that was launched within it, in whichever step. */
 static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str_appendall(sql,
-			      "CREATE VIEW by_nvtx AS WITH RECURSIVE"
-			      " own AS MATERIALIZED (SELECT r.process, r.site, r.step, " LAUNCHES
-			      ", " BEGIN " AS begin_ns, " END " AS end_ns");
-	append_parts(sql, columns, n_columns);
+	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE ");
+	append_own(sql, "r.site, r.process", ", " BEGIN " AS begin_ns, " END " AS end_ns", columns,
+		   n_columns);
 	sqlite3_str_appendall(
-		sql,
-		" FROM record r WHERE r.site > 0 GROUP BY r.process, r.site, r.step),"
-		" within(process, site, enclosing) AS ("
-		" SELECT DISTINCT process, site, site FROM own"
-		" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
-		" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-		" path(process, id, depth, text, head, tail) AS ("
-		" SELECT process, id, depth, " NAME
-		", " HEAD("") ", ''"
-			      " FROM site g WHERE parent = 0"
-			      " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
-			      ","
-			      " coalesce(" HEAD(
-				      "p.text || '/' || ") ", p.head),"
-							   " CASE g.number WHEN 1 THEN '' ELSE "
-							   "p.tail || '/' || " NAME " END"
-							   " FROM path p JOIN site g ON g.parent = "
-							   "p.id AND +g.process = p.process)"
-							   " SELECT coalesce(p.head || s.step || "
-							   "p.tail, p.text) AS nvtx,"
-							   " min(p.depth) AS depth, "
-							   "sum(s.launches) AS launches,"
-							   " sum(s.duration_ns) AS duration_ns, "
-							   "min(s.begin_ns) AS begin_ns,"
-							   " max(s.end_ns) AS end_ns");
+		sql, ","
+		     " within(process, site, enclosing) AS ("
+		     " SELECT process, site, site FROM own WHERE site > 0"
+		     " UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
+		     " ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
+		     " path(process, id, depth, text) AS ("
+		     " SELECT process, id, depth, " NAME " FROM site g WHERE parent = 0"
+		     " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
+		     " FROM path p JOIN site g ON g.parent = p.id AND +g.process = p.process)"
+		     " SELECT p.text AS nvtx, min(p.depth) AS depth, " WHOLE
+		     ", min(s.begin_ns) AS begin_ns,"
+		     " max(s.end_ns) AS end_ns");
 	append_whole(sql, columns, n_columns);
 	sqlite3_str_appendall(sql,
 			      " FROM within w JOIN own s ON s.process = w.process AND s.site = "
