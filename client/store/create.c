@@ -435,6 +435,7 @@ static int make_temporary(struct store *s, const struct store_options *options)
 	s->made_at = path ? strdup(path) : NULL;
 	if (!s->made_at) {
 		r = store_error_errno(&s->error, path ? ENOMEM : errno, s->path, "create");
+		store_remedy_temporary(s);
 	} else {
 		r = open_db(s);
 	}

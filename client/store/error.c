@@ -129,10 +129,19 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 	}
 }
 
+void store_remedy_temporary(struct store *s)
+{
+	if (s->is_temporary && s->error.code > 0) {
+		snprintf(s->error.remedy, sizeof(s->error.remedy), "%s",
+			 "Set TMPDIR to a folder with room, or record with -o where there is.");
+	}
+}
+
 int store_fail(struct store *s, int rc, const char *call)
 {
 	int code = store_error_sqlite(&s->error, s->db, rc, s->path, call);
 
+	store_remedy_temporary(s);
 	if (s->db && sqlite3_get_autocommit(s->db) == 0) {
 		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	}

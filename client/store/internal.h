@@ -80,6 +80,8 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 		       const char *call);
 /* As errno has it. */
 int store_error_errno(struct store_error *error, int err, const char *path, const char *call);
+/* What helps where a temporary file could not be made or written. */
+void store_remedy_temporary(struct store *s);
 /* Makes the store inert because of SQLite's last error; returns the code. */
 int store_fail(struct store *s, int rc, const char *call);
 

@@ -48,6 +48,45 @@ FIXTURE_TEST(test_a_temporary_file_needs_no_working_folder)
 	assert_int_equal(fchdir(back), 0);
 }
 
+/* A run without -o has its table as far as what was recorded went. */
+FIXTURE_TEST(test_a_temporary_file_that_cannot_grow_keeps_what_it_has)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .plan = &f->synthetic.plan, .driver = "", .version = "" };
+	struct rlimit unlimited, limit;
+	struct store_reader *reader;
+	struct store_cursor *cursor;
+	const struct gpuctr_record *record;
+	struct store *s;
+	uint64_t n = 0;
+	int r = 0;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+	limit = (struct rlimit){ 24 << 20, unlimited.rlim_max };
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	for (unsigned i = 0; r == 0 && i < 1000000; i++) {
+		r = store_write_record(s, synthetic_record(&f->synthetic, i), NULL);
+	}
+	setrlimit(RLIMIT_FSIZE, &unlimited);
+	assert_int_equal(r, STORE_E_FULL);
+	assert_non_null(strstr(store_last_error(s)->message, "a temporary file"));
+	assert_non_null(strstr(store_last_error(s)->remedy, "TMPDIR"));
+	assert_true(store_saved(s) > 100000);
+	assert_int_equal(store_read_back(s, &f->error, &reader), 0);
+	assert_int_equal(store_records(reader, 1, 0, 0, &cursor), 0);
+	while ((r = store_next_record(cursor, &record)) == 0 && record) {
+		n++;
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(n, store_saved(s));
+	store_cursor_free(cursor);
+	store_reader_free(reader);
+	store_close(s);
+}
+
 FIXTURE_TEST(test_failed_replacement_leaves_the_old_file)
 {
 	struct fixture *f = *state;
