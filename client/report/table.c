@@ -466,7 +466,7 @@ static bool shows_sort(const struct table *t)
 /* What does not fit into one table stands in several, or in lines below each other. */
 static bool print(struct table *t, size_t width, const char *more, struct buf *b, size_t *ret_more)
 {
-	size_t left_out = ret_more ? keep_one_table(t, width) : 0;
+	size_t left_out = ret_more && t->n_columns > 0 ? keep_one_table(t, width) : 0;
 
 	if (left_out == SIZE_MAX) {
 		free(t->columns);
