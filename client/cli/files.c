@@ -198,6 +198,7 @@ static bool open_early(struct files *f)
 	return create(f, file->path, &file->store) == 0;
 }
 
+/* Values of samples are known at the end, so nothing is sampled without it. False: told why. */
 static bool record_aside(struct files *f)
 {
 	const struct store_options options = options_of(f, NULL, true);
@@ -205,16 +206,17 @@ static bool record_aside(struct files *f)
 	struct file *file = calloc(1, sizeof(*file));
 	int r = file ? store_create(&options, &error, &file->store) : -ENOMEM;
 
-	if (r > 0 || error.code) {
-		say_error(store_error_name(error.code), error.message, error.remedy);
-	} else if (r) {
-		say_usage("out of memory");
+	if (r == 0) {
+		f->recorded = file;
+		return true;
 	}
-	if (r) {
-		free(file);
+	free(file);
+	if (f->capture->sampled) {
+		say_error(store_error_name(error.code), error.message, error.remedy);
 		return false;
 	}
-	f->recorded = file;
+	say_warning(store_error_name(error.code), error.message, error.remedy);
+	say("the program is measured all the same: there is no table at the end");
 	return true;
 }
 
@@ -227,12 +229,11 @@ bool files_open(struct files *f, const struct run_options *options,
 	if (options->capture_path && !file_is_late(options) && !open_early(f)) {
 		return false;
 	}
-	if (f->n > 0 && files_keep_samples(f)) {
+	if (f->n > 0) {
 		f->recorded = &f->items[0];
-	} else if (capture->sampled) {
-		return record_aside(f);
+		return true;
 	}
-	return true;
+	return (file_is_late(options) && !capture->sampled) || record_aside(f);
 }
 
 /* --- a process's file ------------------------------------------------------------------------ */
@@ -300,7 +301,7 @@ void file_check(struct file *file, int r)
 	file->failed = true;
 	error = store_last_error(file->store);
 	say_warning(store_error_name(error->code), error->message, error->remedy);
-	say(!file->path ? "the program goes on; what was recorded before has its values"
+	say(!file->path ? "the program goes on; what was recorded before is reported at its end"
 			: "the program goes on; the file keeps what was written before");
 }
 
@@ -370,11 +371,12 @@ void files_record(struct files *f, const struct gpuctr_record *of_capture,
 	struct store_attribution columns;
 
 	copy.values = copy.errors = NULL; /* which are known at the end */
+	attribution_columns(what, &columns);
 	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_record(file_aside(f)->store, record, NULL));
+		file_check(file_aside(f),
+			   store_write_record(file_aside(f)->store, record, &columns));
 	}
 	if (file && file->store) {
-		attribution_columns(what, &columns);
 		file_check(file, store_write_record(file->store, record, &columns));
 	} else if (f->options && f->options->capture_path) {
 		f->unmade++;

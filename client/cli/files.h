@@ -21,8 +21,8 @@ struct files {
 	size_t *of_process; /* by number of process: 1 + the index of its file; 0: none yet */
 	size_t n_processes;
 	uint64_t unmade; /* records of processes whose file could not be made */
-	/* Of a sampled run, all in one, which the attribution and the stream read: the only file,
-	 * or else a temporary one. NULL: nothing is sampled. */
+	/* All in one: the only file, or else a temporary one. NULL: it could not be made, or there
+	 * are several files and nothing is sampled. */
 	struct file *recorded;
 	struct kept kept; /* on its way there */
 };
@@ -55,6 +55,8 @@ void files_discard(struct files *f, int64_t since_ns);
 /* What was recorded until now; NULL: it cannot be read, which was reported. To be freed before
  * files_close(). */
 struct store_reader *files_read(struct files *f);
+/* All that was recorded, in one file or in several; *at is 0 at first. NULL: there is no more. */
+struct store_reader *files_next(struct files *f, size_t *at);
 /* A record's values, which are known now: into its file, and to where the stream reads them. */
 void files_values(struct files *f, const struct gpuctr_record *record);
 /* After those of a process. */

@@ -76,6 +76,29 @@ struct store_reader *files_read(struct files *f)
 	return reader;
 }
 
+struct store_reader *files_next(struct files *f, size_t *at)
+{
+	struct store_reader *reader = NULL;
+	struct store_error error;
+
+	if (f->recorded) {
+		return (*at)++ == 0 ? files_read(f) : NULL;
+	}
+	while (!reader && *at < f->n) {
+		struct file *file = &f->items[*at];
+
+		if (*at > 0 && f->items[*at - 1].store) {
+			file_check(&f->items[*at - 1], store_rest(f->items[*at - 1].store));
+		}
+		++*at;
+		if ((file_wake(file) || file->store) &&
+		    store_read_back(file->store, &error, &reader) != 0) {
+			say_error(store_error_name(error.code), error.message, error.remedy);
+		}
+	}
+	return reader;
+}
+
 static void write_values(struct file *file, const struct gpuctr_record *record)
 {
 	if (file_wake(file)) {
@@ -83,7 +106,6 @@ static void write_values(struct file *file, const struct gpuctr_record *record)
 	}
 }
 
-/* A temporary file is read again for a stream alone. */
 void files_values(struct files *f, const struct gpuctr_record *record)
 {
 	struct file *file = file_of(f, record->process);
@@ -91,7 +113,7 @@ void files_values(struct files *f, const struct gpuctr_record *record)
 	if (file) {
 		write_values(file, record);
 	}
-	if (file_aside(f) && f->options->stream_path) {
+	if (file_aside(f)) {
 		write_values(file_aside(f), record);
 	}
 }
@@ -198,9 +220,5 @@ int files_share(struct files *f, struct store_reader *reader)
 
 void files_unsampled(struct files *f, const char *text, uint64_t sample_ns)
 {
-	struct file *file = f->n == 1 && !file_is_late(f->options) ? &f->items[0] : NULL;
-
-	if (file && file->store) {
-		file_check(file, store_write_unsampled(file->store, text, sample_ns));
-	}
+	file_check(f->recorded, store_write_unsampled(f->recorded->store, text, sample_ns));
 }

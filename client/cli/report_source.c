@@ -51,6 +51,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->end.driver = s->driver ? s->driver : "";
 	s->unfinished += !info->complete;
 	s->end.error = s->end.error ? s->end.error : info->end_code;
+	s->end.has_totals &= summary_has_totals(info->end_code);
 	s->before = groups_records(s->summary->groups);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	r = r ? r : groups_host(s->summary->groups, info->host);
@@ -129,10 +130,10 @@ static int add_samples(struct report_source *s, const struct store_info *info)
 /* Samples without kernels are shown over time; they are no part of a table of kernels. */
 static int add_timeline(struct report_source *s, const struct store_info *info)
 {
-	struct store_reader *reader;
+	struct store_reader *reader = s->open;
 	int r;
 
-	if (!timeline_is(info) || store_open(info->path, NULL, &reader) != 0) {
+	if (!timeline_is(info) || (!reader && store_open(info->path, NULL, &reader) != 0)) {
 		return 0;
 	}
 	buf_text(&s->timelines, s->timelines.n > 0 ? "\n" : "");
@@ -142,8 +143,26 @@ static int add_timeline(struct report_source *s, const struct store_info *info)
 
 		say_error(store_error_name(r), e->message, e->remedy);
 	}
-	store_reader_free(reader);
+	if (!s->open) {
+		store_reader_free(reader);
+	}
 	return r == -ENOMEM ? r : 0;
+}
+
+/* Why nothing was measured, where that is so. GPUCTR_E_QUOTA says that notices were left out; all
+ * other notices of a process are about its measuring. */
+static int on_notice(const struct gpuctr_notice *notice, void *userdata)
+{
+	struct report_source *s = userdata;
+	int code = notice->error.code;
+
+	if (code == GPUCTR_E_KERNEL_NO_MATCH) {
+		s->unmatched = s->unmatched ? s->unmatched : strdup(notice->error.message);
+		s->end.unmatched = s->unmatched;
+	} else if (notice->process != 0 && code != GPUCTR_E_QUOTA && code != GPUCTR_OK) {
+		s->end.refused = true;
+	}
+	return 0;
 }
 
 /* Processes come one after the other: one record more of the first would give the values of every
@@ -228,12 +247,14 @@ static bool attribute(struct report_source *s, const char *path)
 	return r == 0;
 }
 
-bool report_source_read(struct report_source *s, const char *path)
+/* open NULL: of the file at path. */
+static bool read_capture(struct report_source *s, struct store_reader *open, const char *path)
 {
 	const struct reading_handler handler = {
 		.on_capture = on_capture,
 		.on_process = on_process,
 		.on_record = on_record,
+		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,
 		.without = groups_without(s->summary->groups) & where_without(s->where) &
@@ -244,10 +265,10 @@ bool report_source_read(struct report_source *s, const char *path)
 	struct store_error error;
 	int r;
 
-	if (s->attributes && !attribute(s, path)) {
-		return false;
-	}
-	r = reading_capture(path, &handler, s, &error);
+	s->open = open;
+	r = open ? reading_reader(open, &handler, s, &error)
+		 : reading_capture(path, &handler, s, &error);
+	s->open = NULL;
 	if (r && error.code) {
 		say_error(r < 0 ? "input" : store_error_name(r), error.message, error.remedy);
 	} else if (r == REPORT_E_GROWN) {
@@ -263,10 +284,29 @@ bool report_source_read(struct report_source *s, const char *path)
 	return r == 0;
 }
 
+bool report_source_read(struct report_source *s, const char *path)
+{
+	return (!s->attributes || attribute(s, path)) && read_capture(s, NULL, path);
+}
+
+bool report_source_read_open(struct report_source *s, struct store_reader *reader)
+{
+	return read_capture(s, reader, NULL);
+}
+
+static bool has_samples_alone(const struct report_source *s)
+{
+	return s->records == 0 && s->timelines.n > 0;
+}
+
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
 {
 	s->end.unsampled = buf_string(&s->unsampled);
-	summary_print_tail(s->summary, &s->end, view, b);
+	if (has_samples_alone(s)) {
+		buf_printf(b, "%s%s", s->end.unsampled, s->unsampled.n > 0 ? "\n" : "");
+	} else {
+		summary_print_tail(s->summary, &s->end, view, b);
+	}
 	if (!where_is_empty(s->where)) {
 		text_count(b, groups_records(s->summary->groups));
 		buf_text(b, " of ");
@@ -300,8 +340,8 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 
 void report_source_print_nothing(struct report_source *s, struct buf *b)
 {
-	if (s->records == 0 && s->timelines.n > 0) {
-		return; /* nothing but samples was asked for */
+	if (has_samples_alone(s)) {
+		return; /* which is what was asked for */
 	}
 	if (s->records == 0) {
 		summary_add_nothing(s->summary, &s->end, b);
@@ -342,6 +382,7 @@ void report_source_close(struct report_source *s)
 	scopes_deinit(&s->scopes);
 	free(s->driver);
 	free(s->recorded_from);
+	free(s->unmatched);
 	buf_deinit(&s->why);
 	buf_deinit(&s->unsampled);
 	buf_deinit(&s->timelines);

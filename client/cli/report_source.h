@@ -14,7 +14,8 @@ struct report_source {
 	struct summary *summary;
 	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
-	char *driver, *recorded_from;
+	char *driver, *recorded_from, *unmatched;
+	struct store_reader *open; /* of the present capture, where the caller has opened it */
 	struct buf why, unsampled;
 	struct buf timelines; /* of captures of samples alone, as tables of this width */
 	size_t width;
@@ -40,8 +41,14 @@ struct report_source {
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
 			const struct strings *where);
 bool report_source_read(struct report_source *s, const char *path);
+/* Of a run that ends: what its writer has written (store_read_back()). */
+bool report_source_read_open(struct report_source *s, struct store_reader *reader);
 /* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
 /* Where no launch is shown: appends why, and what to do. */
 void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
+
+/* --- verb_report.c */
+/* What `report` without options prints, at the source's width. False: out of memory. */
+bool report_print_run(struct report_source *s, struct buf *b);

@@ -167,12 +167,6 @@ static void drain_tick(struct run *run)
 	}
 }
 
-/* How many records have come. Those of a sampled run are passed on at its end. */
-static uint64_t records_so_far(const struct run *run)
-{
-	return run->sampling ? run->n_recorded : groups_records(run->sinks.summary->groups);
-}
-
 /* How many launches of a process are measured at most; 0: any number. */
 static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
 {
@@ -185,7 +179,7 @@ static bool has_all_records(const struct run *run)
 	uint64_t count = launches_wanted(&run->options->filter.chosen);
 
 	return run_is_on_demand(run) && count > 0 && run->n_begun == run->selected.n &&
-	       records_so_far(run) >= count * run->n_begun;
+	       run->sinks.records >= count * run->n_begun;
 }
 
 /* The capture ends with its last record; the programs run on. */
@@ -243,8 +237,7 @@ static void on_tick(uv_timer_t *handle)
 		dispatch(run);
 	}
 	if (run->state == RUN_RUNNING) {
-		progress_kernels(&run->progress, records_so_far(run),
-				 summary_processes(run->sinks.summary));
+		progress_kernels(&run->progress, run->sinks.records, run->sinks.processes);
 	}
 	if (run->sampling) {
 		sampling_tick(run->sampling);
@@ -410,10 +403,7 @@ static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
 
 static void on_sampling_sample(void *user, const struct kept_sample *sample)
 {
-	struct run *run = user;
-
-	run->n_recorded += run_is_timeline(run);
-	sinks_sample(&run->sinks, sample);
+	sinks_sample(&((struct run *)user)->sinks, sample);
 }
 
 static void on_sampling_unknown(void *user, const struct store_unknown *unknown)
@@ -514,7 +504,7 @@ static void report_speechless(const struct run *run)
 static void report_operators(const struct run *run)
 {
 	if (run->options->torch && !run->has_operators && !run->options->quiet &&
-	    groups_records(run->sinks.summary->groups) > 0) {
+	    run->sinks.records > 0) {
 		say("--torch: no operator of PyTorch was seen around what was measured");
 	}
 }
@@ -537,8 +527,7 @@ static void conclude(struct run *run)
 		say("not all that was measured could be written");
 		run->status = EXIT_REFUSED;
 	}
-	if (o->fail_if_none && !o->part && run->status == 0 &&
-	    groups_records(run->sinks.summary->groups) == 0) {
+	if (o->fail_if_none && !o->part && run->status == 0 && run->sinks.records == 0) {
 		run->status = EXIT_UNMEASURED;
 	}
 }
@@ -624,8 +613,7 @@ static int run_whole(struct run *run)
 		run->status = EXIT_UNMEASURED; /* the other nodes' may be all that was asked for */
 	}
 	if (o->part) {
-		nodes_write(run->status,
-			    run->started ? groups_records(run->sinks.summary->groups) : 0);
+		nodes_write(run->status, run->started ? run->sinks.records : 0);
 	}
 	sinks_close(&run->sinks);
 	run->sampling = sampling_free(run->sampling);

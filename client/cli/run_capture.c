@@ -211,7 +211,6 @@ static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *reco
 	}
 	if (run->sampling) {
 		sampling_record(run->sampling, record);
-		run->n_recorded++;
 	}
 	run_begin(run);
 	sinks_record(&run->sinks, record);

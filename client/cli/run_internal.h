@@ -60,7 +60,6 @@ struct run {
 	unsigned gpu_index;
 	char why[512];		    /* they are others than were asked for; "" */
 	sampled_on_pause *on_pause; /* while it is attributed: the loop does not run */
-	uint64_t n_recorded;	    /* records of it */
 	struct child child;
 	struct signals signals;
 	struct progress progress;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Passes each record to three sinks. A sink that fails reports that once and gets no more records;
- * the others and the program go on. */
+/* Passes each record to capture files and stream. One that fails reports that once and gets no more
+ * records; the others and the program go on. What a run prints at its end is the report of its
+ * files; a run without -o has a temporary one. */
 
 #include "client/cli/sinks_internal.h"
 
@@ -12,10 +13,10 @@
 #include "client/cli/expand.h"
 #include "client/cli/out.h"
 #include "client/cli/outfile.h"
+#include "client/cli/report_source.h"
 #include "client/cli/say.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
-#include "client/cli/timeline_table.h"
 
 static bool no_memory(void)
 {
@@ -60,15 +61,11 @@ static bool copy_gpus(struct sinks *s, const struct gpuctr_opened *opened)
 bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		   const struct gpuctr_opened *opened)
 {
-	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
-
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
 	ranks_plan(&s->ranks, opened->plan);
-	s->summary = summary_new(&by_kernel);
 	s->attributor = attributor_new();
-	if (!s->driver || !s->summary || !s->attributor ||
-	    summary_begin(s->summary, opened->plan, "", NULL)) {
+	if (!s->driver || !s->attributor) {
 		return no_memory();
 	}
 	s->capture = (struct format_capture){
@@ -131,7 +128,7 @@ static struct stream *live_stream(const struct sinks *s)
 
 void sinks_process(struct sinks *s, const struct gpuctr_process *process)
 {
-	summary_process(s->summary, process);
+	s->processes = process->process > s->processes ? process->process : s->processes;
 	ranks_process(&s->ranks, process);
 	files_process(&s->files, process);
 	if (live_stream(s)) {
@@ -145,14 +142,12 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 
 	/* If memory is too short for a record's attribution, the record is written without its
 	 * operator. */
-	if (s->options->capture_path || s->stream) {
-		attributor_take(s->attributor, record, &what);
-	}
+	attributor_take(s->attributor, record, &what);
+	s->records++;
 	files_record(&s->files, record, &what);
 	if (s->capture.sampled) {
 		return;
 	}
-	summary_record(s->summary, record, NULL);
 	ranks_record(&s->ranks, record);
 	if (s->stream) {
 		stream_record(s->stream, record, &what);
@@ -174,6 +169,7 @@ void sinks_image(struct sinks *s, const struct gpuctr_image *image)
 
 void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 {
+	s->records += s->capture.timeline;
 	files_sample(&s->files, sample);
 	if (live_stream(s)) {
 		stream_sample(s->stream, sample);
@@ -193,7 +189,6 @@ void sinks_discard(struct sinks *s, int64_t since_ns)
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns)
 {
 	s->unsampled = text;
-	s->sampled_ns = sample_ns;
 	files_unsampled(&s->files, text, sample_ns);
 }
 
@@ -202,21 +197,8 @@ void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy)
 	files_copy(&s->files, copy);
 }
 
-/* GPUCTR_E_QUOTA says that notices were left out; all other notices of a process are about its
- * measuring. */
-static void note_refusal(struct sinks *s, const struct gpuctr_notice *notice)
-{
-	if (notice->error.code == GPUCTR_E_KERNEL_NO_MATCH) {
-		s->unmatched = s->unmatched ? s->unmatched : strdup(notice->error.message);
-	} else if (notice->process != 0 && notice->error.code != GPUCTR_E_QUOTA &&
-		   notice->error.code != GPUCTR_OK) {
-		s->refused = true;
-	}
-}
-
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
 {
-	note_refusal(s, notice);
 	ranks_notice(&s->ranks, notice);
 	files_notice(&s->files, notice);
 	if (live_stream(s)) {
@@ -332,10 +314,7 @@ static void complete_totals(struct sinks *s)
 {
 	struct gpuctr_totals *t = &s->totals;
 
-	if (s->has_totals) {
-		return;
-	}
-	t->measured = groups_records(s->summary->groups);
+	t->measured = s->records;
 	if (t->seen < totals_accounted(t)) {
 		t->seen = totals_accounted(t);
 	}
@@ -346,17 +325,15 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 {
 	struct gpuctr_end whole = *end;
 
+	s->is_ended = true;
 	s->error = end->error.code;
-	s->has_totals =
-		end->error.code != GPUCTR_E_DISCONNECTED && end->error.code != GPUCTR_E_PROTOCOL;
-	if (s->has_totals) {
+	if (summary_has_totals(s->error)) {
 		s->totals = end->totals;
+	} else {
+		complete_totals(s);
 	}
-	complete_totals(s);
 	whole.totals = s->totals;
-	whole.processes = summary_processes(s->summary) > end->processes
-				  ? summary_processes(s->summary)
-				  : end->processes;
+	whole.processes = s->processes > end->processes ? s->processes : end->processes;
 	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
 	if (live_stream(s)) {
@@ -377,86 +354,117 @@ static void print_ranks(struct sinks *s, struct buf *b)
 	}
 }
 
+/* What no file tells: what only this run knows, and totals where a file could not take its end, or
+ * where processes have no file. */
+static void add_known(const struct sinks *s, struct report_source *source)
+{
+	struct summary_end *end = &source->end;
+
+	end->recorded = s->capture.recorded;
+	end->unanswered = ranks_none_answered(&s->ranks);
+	end->program_refused = s->program_refused;
+	end->unsaved = files_unsaved(&s->files);
+	end->driver = *end->driver ? end->driver : s->driver;
+	end->totals = s->totals;
+	end->error = s->error;
+	end->has_totals = summary_has_totals(s->error);
+	end->unfinished = false;
+	source->speechless = 0; /* run.c has told for how long */
+	source->summary->processes = 0;
+	source->summary->processes_here = s->processes;
+	end->speechless = s->ranks.n_speechless + s->ranks.n_cut_off > 0;
+}
+
+/* The report of what was recorded. False: it cannot be read, which was told. */
+static bool report(struct sinks *s, struct report_source *source, struct buf *b)
+{
+	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
+	static const struct strings no_conditions;
+	struct store_reader *reader;
+	bool ok = report_source_open(source, &by_kernel, true, &no_conditions);
+	int fd = s->capture.timeline ? STDOUT_FILENO : STDERR_FILENO;
+
+	source->end.verbose = s->options->verbose;
+	source->width = terminal_width(fd);
+	source->styled = terminal_has_style(fd);
+	for (size_t i = 0; ok && (reader = files_next(&s->files, &i));) {
+		ok = report_source_read_open(source, reader);
+		store_reader_free(reader);
+	}
+	add_known(s, source);
+	if (ok && !report_print_run(source, b)) {
+		buf_text(b, "\nThere is no memory for the table.\n");
+	}
+	return ok;
+}
+
 /* On standard output, which is no program's here, unless the stream has it. */
-static void conclude_timeline(struct sinks *s, bool with_table)
+static void print_timeline(const struct sinks *s, const struct buf *b)
 {
 	const char *path = s->options->stream_path;
-	struct store_reader *reader = files_read(&s->files);
-	CLEAN_BUF struct buf table = { 0 }, next = { 0 };
 
-	if (reader && with_table && !(path && strcmp(path, "-") == 0)) {
-		timeline_print(reader, terminal_width(STDOUT_FILENO),
-			       terminal_has_style(STDOUT_FILENO), &table);
-		fwrite(table.data, 1, table.n, stdout);
+	if (!(path && strcmp(path, "-") == 0)) {
+		fwrite(b->data, 1, b->n, stdout);
 		fflush(stdout);
 	}
-	if (s->unsampled && *s->unsampled && with_table) {
-		say("%s", s->unsampled);
-	}
-	if (with_table) {
-		add_next(s->options, &s->files, &next);
-		say_text(&next);
-	}
-	store_reader_free(reader);
 }
 
-static bool are_whole(const struct sinks *s)
+static void conclude(struct sinks *s, bool with_summary)
 {
-	return files_are_whole(&s->files) && !s->stream_is_cut;
-}
-
-bool sinks_conclude(struct sinks *s, bool with_summary)
-{
-	struct summary_end end = { .recorded = s->capture.recorded,
-				   .unanswered = ranks_none_answered(&s->ranks),
-				   .speechless = s->ranks.n_speechless + s->ranks.n_cut_off > 0,
-				   .has_totals = s->has_totals,
-				   .error = s->error,
-				   .refused = s->refused,
-				   .program_refused = s->program_refused,
-				   .unmatched = s->unmatched,
-				   .driver = s->driver,
-				   .unsaved = files_unsaved(&s->files),
-				   .sampled_ns = s->sampled_ns,
-				   .unsampled = s->unsampled,
-				   .width = terminal_width(STDERR_FILENO),
-				   .verbose = s->options->verbose,
-				   .styled = terminal_has_style(STDERR_FILENO),
-				   .wrapped = isatty(STDERR_FILENO),
-				   .rows = SUMMARY_ROWS };
+	struct report_source source = { 0 };
 	CLEAN_BUF struct buf b = { 0 };
 
+	buf_text(&b, s->records > 0 && !s->capture.timeline ? "\n" : "");
+	report(s, &source, &b);
 	if (s->capture.timeline) {
-		conclude_timeline(s, with_summary);
-		sinks_close_stream(s);
-		return are_whole(s);
-	}
-	complete_totals(s);
-	end.totals = s->totals;
-	ranks_end(&s->ranks, &s->totals);
-	if (with_summary) {
-		summary_print(s->summary, &end, &b);
+		print_timeline(s, &b);
+		buf_clear(&b);
+	} else if (with_summary) {
 		print_ranks(s, &b);
-		if (groups_records(s->summary->groups) > 0) {
-			add_next(s->options, &s->files, &b);
-		}
-	} else {
-		summary_print_nothing(s->summary, &end, &b);
+	}
+	if (with_summary && (s->records > 0 || s->capture.timeline)) {
+		add_next(s->options, &s->files, &b);
 	}
 	if (b.n > 0) {
 		say_text(&b);
 	}
 	/* If there were several processes, --kernel may have been meant for another one than
 	 * this. */
-	if (s->unmatched && groups_records(s->summary->groups) > 0 &&
-	    summary_processes(s->summary) == 1) {
-		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), s->unmatched, "");
+	if (source.unmatched && s->records > 0 && s->processes == 1) {
+		say_warning(gpuctr_error_name(GPUCTR_E_KERNEL_NO_MATCH), source.unmatched, "");
 	}
-	if (s->stream && s->capture.sampled) {
+	report_source_close(&source);
+}
+
+/* Nobody has waited for the end. The stream goes without one. */
+static void end_untold(struct sinks *s)
+{
+	const struct gpuctr_end end = {
+		.processes = s->processes,
+		.error = { GPUCTR_E_DISCONNECTED, "The end of the capture was not waited for.",
+			   "" },
+	};
+	struct stream *stream = s->stream;
+
+	s->stream = NULL;
+	sinks_end(s, &end);
+	s->stream = stream;
+}
+
+bool sinks_conclude(struct sinks *s, bool with_summary)
+{
+	if (!s->is_ended) {
+		end_untold(s);
+	}
+	ranks_end(&s->ranks, &s->totals);
+	if (with_summary || (s->records == 0 && !s->capture.timeline)) {
+		conclude(s, with_summary);
+	}
+	if (s->stream && s->capture.sampled && !s->capture.timeline) {
 		sinks_write_stream(s);
 	}
 	sinks_close_stream(s);
-	return are_whole(s);
+	return files_are_whole(&s->files) && !s->stream_is_cut;
 }
 
 void sinks_close(struct sinks *s)
@@ -470,11 +478,8 @@ void sinks_close(struct sinks *s)
 	}
 	ranks_deinit(&s->ranks);
 	files_close(&s->files);
-	s->summary = summary_free(s->summary);
 	s->attributor = attributor_free(s->attributor);
 	free_gpus(s);
 	free(s->driver);
 	s->driver = NULL;
-	free(s->unmatched);
-	s->unmatched = NULL;
 }

@@ -6,10 +6,9 @@
 #include "client/cli/run_options.h"
 #include "client/cli/sampled.h"
 #include "client/cli/stream.h"
-#include "client/cli/summary.h"
 
-/* Where records go: the capture file, the live stream, the summary. Zero-initialised by the caller.
- */
+/* Where records go: capture files, of which the summary is the report, and the live stream.
+ * Zero-initialised by the caller. */
 struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
@@ -17,23 +16,21 @@ struct sinks {
 	struct stream *stream;	       /* NULL: no --stream */
 	bool stream_is_cut;	       /* not all could be written */
 	struct attributor *attributor; /* of all processes */
-	struct summary *summary;
 	struct ranks ranks;
+	uint64_t records;
+	unsigned processes;
 	struct gpuctr_gpu *gpus;
 	char *driver;
-	bool has_totals;
-	int error;	      /* of the end */
-	bool refused;	      /* a process said why it cannot be measured */
-	bool program_refused; /* the program ended as one that we refuse does */
-	char *unmatched;      /* kernels that were there, when --kernel matches none of a process */
+	bool is_ended; /* the end was told, or is taken for one */
+	int error;     /* of it */
 	struct gpuctr_totals totals;
-	/* Of a run that is sampled; filled in by the caller before the end. */
-	uint64_t sampled_ns;
+	bool program_refused; /* the program ended as one that we refuse does */
+	/* Of samples; filled in by the caller before the end. */
 	const char *unsampled;
 };
 
 /* A sampled run is recorded until it ends; sinks_attribute() then gives its records their values,
- * and only then do the summary and the stream get them. */
+ * and only then does the stream get them. */
 
 /* Checks, before anybody waits for a GPU, whether the files can be made. False: an error was
  * printed. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What was recorded of a sampled run gets its values, and goes to the summary; then to the stream.
- */
+/* What was recorded of a sampled run gets its values, and goes to the stream. */
 
 #include "client/cli/sinks_internal.h"
 
@@ -28,7 +27,6 @@ static int value_record(const struct gpuctr_record *recorded, const struct attri
 		files_values(&v->sinks->files, &record);
 	}
 	v->n++;
-	summary_record(v->sinks->summary, &record, NULL);
 	ranks_record(&v->sinks->ranks, &record);
 	if (v->n % PAUSE_RECORDS == 0) {
 		v->how->on_pause(v->how->user);
@@ -58,7 +56,8 @@ void sinks_attribute(struct sinks *s, const struct attributing *a)
 	const struct reading_handler handler = {
 		.on_record = value_record,
 		.on_process_end = value_process_end,
-		.without = groups_without(s->summary->groups) | STORE_VALUES,
+		.without = STORE_SITES | STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START |
+			   STORE_VALUES,
 	};
 	struct valuing v = { .sinks = s, .how = a };
 	struct store_reader *reader = files_read(&s->files);

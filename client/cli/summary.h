@@ -10,7 +10,7 @@
 #include "client/report/view.h"
 #include "proto/base/buf.h"
 
-/* Counters added up by keys, for the table at the end of a run, and for reports. */
+/* Counters of captures added up by keys, and facts of the captures. */
 
 /* Devices that differ in nothing but their UUID. */
 struct summary_devices {
@@ -79,25 +79,23 @@ struct summary_end {
 	const char *unmatched; /* kernels that --kernel may have been meant for; NULL: not known */
 	const char *driver;    /* of the machine; "": none */
 	uint64_t unsaved;      /* records that are not in the capture file */
-	size_t width, rows;
-	bool verbose; /* says how it was measured, and explains what the figures are */
-	bool styled;  /* titles in bold */
-	bool wrapped; /* the lines below the table are wrapped at width too, for a terminal */
-	uint64_t sampled_ns; /* the length of a sample; 0: not known */
+	bool verbose;	       /* says how it was measured, and explains what the figures are */
+	uint64_t sampled_ns;   /* the length of a sample; 0: not known */
 	const char *
 		unsampled; /* how many kernels have no value, by reason, as text; NULL: not known */
 };
 
+/* Is the end with this code one that the daemon has told, with all that was seen? */
+static inline bool summary_has_totals(int code)
+{
+	return code != GPUCTR_E_DISCONNECTED && code != GPUCTR_E_PROTOCOL;
+}
+
 /* Appends why nothing was measured. */
 void summary_add_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
-/* Appends why nothing was measured, and what became of the kernels; nothing when something was. */
-void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b);
-
-/* Appends the table and the lines below it. */
-void summary_print(struct summary *s, const struct summary_end *end, struct buf *b);
-/* Appends those lines alone: the totals with the machine and what could make a reader misjudge the
- * numbers, in one line; if end->verbose the machine first, and each of these in a sentence. view:
- * what is shown; NULL: all columns. */
+/* Appends the lines below a table: the totals with the machine and what could make a reader
+ * misjudge the numbers, in one line; if end->verbose the machine first, and each of these in a
+ * sentence. view: what is shown; NULL: all columns. */
 void summary_print_tail(const struct summary *s, const struct summary_end *end,
 			const struct view *view, struct buf *b);
 /* Appends warnings about a comparison of two captures, if there are any. clocks_differ: the

@@ -464,12 +464,3 @@ void summary_add_nothing(const struct summary *s, const struct summary_end *end,
 		buf_text(b, "Nothing was measured, though kernels ran.\n");
 	}
 }
-
-void summary_print_nothing(const struct summary *s, const struct summary_end *end, struct buf *b)
-{
-	if (groups_records(s->groups) == 0) {
-		summary_add_nothing(s, end, b);
-		add_totals(s, end, b);
-		buf_char(b, '\n');
-	}
-}

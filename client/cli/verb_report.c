@@ -189,6 +189,23 @@ static void add_table(struct report_source *s, struct report_source *before,
 	add_notes(s, before, o, v, b);
 }
 
+bool report_print_run(struct report_source *s, struct buf *b)
+{
+	struct report_options usual = {
+		.width = s->width,
+		.view = { .limit = USUAL_LIMIT, .people = true, .styled = s->styled }
+	};
+	struct groups *groups = summary_groups(s->summary);
+	struct view view;
+
+	if (!groups || view_init(&view, groups, &usual.view, NULL)) {
+		return false;
+	}
+	add_table(s, NULL, &usual, &view, b);
+	view_deinit(&view);
+	return !b->failed;
+}
+
 static int print(struct report_source *s, struct report_source *before,
 		 const struct report_options *o, const struct strings *files)
 {

@@ -179,7 +179,9 @@ static int write_gpus(struct store *s, const struct store_options *options)
 static int write_origin(struct store *s, const struct store_options *options)
 {
 	char host[256] = "";
-	const struct passwd *user = getpwuid(geteuid());
+	/* A name service may hang, and a program waits for a temporary file that is gone with it.
+	 */
+	const struct passwd *user = s->is_temporary ? NULL : getpwuid(geteuid());
 	char *command = meta_quote_command(options->command);
 	int r;
 

@@ -404,6 +404,11 @@ int store_read_back(struct store *s, struct store_error *error, struct store_rea
 	store_commit(s, false);
 	r->db = s->db;
 	r->is_borrowed = true;
+	if (!s->db) { /* it failed when it was to be opened again */
+		*error = s->error;
+		store_reader_free(r);
+		return s->error.code;
+	}
 	result = info_read_capture(r);
 	result = result ? result : info_read_processes(r);
 	if (result) {

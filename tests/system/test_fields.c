@@ -297,20 +297,25 @@ SYSTEM_TEST(csv_tells_every_field)
 	expect_account(&csv, did, account_of_csv(fixture_path(f, "csv")));
 }
 
-SYSTEM_TEST(the_summary_tells_every_column)
+SYSTEM_TEST(the_report_tells_every_column)
 {
 	struct fixture *f = *state;
 	CLEAN_FREE struct account *did = NULL;
 	CLEAN_FREE char *summary = NULL;
-	struct program *p;
+	struct program *p, *report;
 	char name[64];
 
 	start_with_two_gpus(f);
+	setenv("COLUMNS", "140", 1);
 	p = measure(f);
+	report = fixture_client(f, USER_ANN, "report", "--columns", "all",
+				fixture_path(f, "run.gpuctr"), NULL);
+	unsetenv("COLUMNS");
+	expect_exit(report, 0);
 	expect_message(p, "GH100, Fake H200 x 2; clocks not locked (SM up to 1980 MHz, memory 3201 "
 			  "MHz)");
 	did = account_of_program(p->out);
-	summary = read_file(p->err);
+	summary = read_file(report->out);
 	for (size_t i = 0; i < did->n_launches; i++) {
 		short_name(did->launches[i], name, sizeof(name));
 		expect_summary_row(summary, did, name);

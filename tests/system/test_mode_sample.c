@@ -553,8 +553,8 @@ SAMPLING_TEST(files_of_processes_have_values)
 	globfree(&found);
 }
 
-/* What no file can hold is counted; what was recorded before has its values, with a file of the
- * user's and without. */
+/* What no file can hold is counted; what was recorded before is reported at its end, with a file of
+ * the user's and without. */
 SAMPLING_TEST(a_full_disk_ends_the_recording_alone)
 {
 	struct fixture *f = *state;
@@ -580,7 +580,7 @@ SAMPLING_TEST(a_full_disk_ends_the_recording_alone)
 		expect_output(client, "done 20000\n");
 		expect_message(client, "warning[store-full]");
 		expect_message(client, kept ? "the file keeps what was written before"
-					    : "what was recorded before has its values");
+					    : "what was recorded before is reported at its end");
 		expect_message(client, "not written to the file");
 		expect_message(client, "values are SAMPLED");
 	}
