@@ -83,6 +83,9 @@ static void on_prepare(uv_prepare_t *handle)
 static void on_program_end(struct run *run)
 {
 	run->status = run->child.status;
+	if (run_is_permit(run)) {
+		permit_program_end(run);
+	}
 	run_programs_end(run);
 }
 
@@ -116,7 +119,9 @@ static void handle_ending(struct run *run, const struct signal_event *event)
 		run_drain(run);
 		break;
 	case RUN_DRAINING:
-		say("interrupted: what was still on its way is lost");
+		if (!run_is_permit(run)) {
+			say("interrupted: what was still on its way is lost");
+		}
 		run->status = run_is_on_demand(run) ? 128 + event->signo : run->status;
 		run->state = RUN_OVER;
 		break;
@@ -155,13 +160,15 @@ static void on_signal(uv_poll_t *handle, int status, int events)
 
 static void drain_tick(struct run *run)
 {
-	if (++run->drain_ticks == DRAIN_TOLD && !run->progress.quiet) {
+	if (++run->drain_ticks == DRAIN_TOLD && !run->progress.quiet && !run_is_permit(run)) {
 		say_status(run->path ? "the program has ended, waiting for the last records "
 				       "(Ctrl-C gives up)"
 				     : "waiting for the last records (Ctrl-C gives up)");
 	}
 	if (++run->silent_ticks == DRAIN_SILENT) {
-		say("the daemon does not answer: what was still on its way is lost");
+		say("the daemon does not answer: %s",
+		    run_is_permit(run) ? "the lease ends when it sees us gone"
+				       : "what was still on its way is lost");
 		run->status = run_is_on_demand(run) ? EXIT_REFUSED : run->status;
 		run->state = RUN_OVER;
 	}
@@ -236,7 +243,7 @@ static void on_tick(uv_timer_t *handle)
 	if (run->watched >= 0) {
 		dispatch(run);
 	}
-	if (run->state == RUN_RUNNING) {
+	if (run->state == RUN_RUNNING && !run_is_permit(run)) {
 		progress_kernels(&run->progress, run->sinks.records, run->sinks.processes);
 	}
 	if (run->sampling) {
@@ -311,8 +318,12 @@ static void stop_loop(struct run *run)
 static int open_capture(struct run *run)
 {
 	const struct run_options *o = run->options;
-	struct gpuctr_capture_options options = launch_filter_capture(&o->filter);
+	struct gpuctr_capture_options options;
 
+	if (run_is_permit(run)) {
+		return permit_open(run, &run_handler);
+	}
+	options = launch_filter_capture(&o->filter);
 	options.metrics = strings_items(&o->metrics);
 	options.n_metrics = o->metrics.n;
 	options.gpus = strings_items(&o->devices);
@@ -607,7 +618,7 @@ static int run_whole(struct run *run)
 	signals_release(&run->signals);
 	say_clear();
 	gpuctr_disconnect(run->g);
-	if (run->started) {
+	if (run->started && !run_is_permit(run)) {
 		conclude(run);
 	} else if (o->part) {
 		run->status = EXIT_UNMEASURED; /* the other nodes' may be all that was asked for */

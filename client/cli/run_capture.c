@@ -90,6 +90,10 @@ static void on_opened(struct gpuctr_capture *c, const struct gpuctr_opened *open
 {
 	struct run *run = userdata;
 
+	if (run_is_permit(run)) {
+		permit_opened(run, opened);
+		return;
+	}
 	snprintf(run->owner, sizeof(run->owner), "%s", opened->owner);
 	if (!sinks_prepare(&run->sinks, run->options, opened) ||
 	    (run->sampling && !sampling_join(run->sampling, opened->plan))) {
@@ -152,7 +156,7 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 		return;
 	}
 	say_clear();
-	if (!sinks_open(&run->sinks)) {
+	if (!run_is_permit(run) && !sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
 	}
@@ -327,6 +331,10 @@ void run_finish_sampling(struct run *run)
 
 static void report_early_end(const struct run *run, const struct gpuctr_error *error)
 {
+	if (run_is_permit(run)) {
+		permit_revoked(error);
+		return;
+	}
 	if (error->code == GPUCTR_E_DISCONNECTED) {
 		say("the daemon is gone: the program runs on, no longer measured");
 		return;
@@ -369,7 +377,7 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 	if (run->started && run->sampling) {
 		run_finish_sampling(run);
 	}
-	if (run->started) {
+	if (run->started && !run_is_permit(run)) {
 		sinks_end(&run->sinks, &whole);
 	}
 	switch (run->state) {
@@ -390,6 +398,8 @@ static void on_end(struct gpuctr_capture *c, const struct gpuctr_end *end, void 
 	case RUN_DRAINING:
 		if (end->error.code != GPUCTR_OK) {
 			say_gpuctr_error(&end->error);
+		} else if (run_is_permit(run)) {
+			permit_closed(run, end);
 		}
 		fail_on_demand(run, &whole.error);
 		run->state = RUN_OVER;

@@ -87,6 +87,21 @@ void timeline_begin(struct run *run);
 /* After the loop. */
 void timeline_finish(struct run *run);
 
+/* --- run_permit.c */
+static inline bool run_is_permit(const struct run *run)
+{
+	return run->options->permit != GPUCTR_PERMIT_NONE;
+}
+
+/* As gpuctr_capture_open(). */
+int permit_open(struct run *run, const struct gpuctr_capture_handler *handler);
+void permit_opened(const struct run *run, const struct gpuctr_opened *opened);
+void permit_program_end(const struct run *run);
+/* While the command runs. */
+void permit_revoked(const struct gpuctr_error *error);
+/* After the command has ended. */
+void permit_closed(const struct run *run, const struct gpuctr_end *end);
+
 /* --- run_state.c */
 /* The program is not started, and the run is over. */
 void run_refuse(struct run *run, int status);

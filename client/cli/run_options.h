@@ -11,7 +11,7 @@ enum run_mode { MODE_UNSAID, MODE_SAMPLE, MODE_RANGE, MODE_TRACE };
 
 enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
-/* The command line of "run", "capture" or "follow", checked. */
+/* The command line of "run", "capture", "follow" or "permit", checked. */
 struct run_options {
 	uint64_t given; /* which options, see options_bit() */
 	struct strings metrics, devices;
@@ -47,6 +47,7 @@ struct run_options {
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
+	enum gpuctr_permit permit;  /* of permit, which measures nothing */
 	struct recording recording; /* of run; chip may point to its own */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "permit": runs another profiler under a lease. Checks here whatever can be refused before the
- * client waits; permit.c has the rest. */
+ * client waits; run_permit.c has the rest. */
 
 #include "client/cli/verb.h"
 
@@ -10,34 +10,50 @@
 #include <string.h>
 
 #include "client/cli/child.h"
-#include "client/cli/permit.h"
+#include "client/cli/run_options.h"
 #include "client/cli/say.h"
 
 static bool take_wait(void *options, const char *value)
 {
-	struct permit_options *o = options;
+	struct run_options *o = options;
 
 	return options_take_wait(value, &o->no_wait, &o->timeout_ns);
 }
 
+static bool take_inject(void *options, const char *value)
+{
+	(void)value;
+	((struct run_options *)options)->permit = GPUCTR_PERMIT_BY_INJECTION;
+	return true;
+}
+
 static const struct option_def defs[] = {
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: what CUDA_VISIBLE_DEVICES leaves)",
-	  OPTION_AT(LIST, struct permit_options, devices) },
+	  OPTION_AT(LIST, struct run_options, devices) },
 	{ 0, "wait", "TIME", "wait for the GPUs no longer than this; 0: not at all",
 	  OPTION_WHOLE(take_wait) },
 	{ 0, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD",
-	  OPTION_AT(FLAG, struct permit_options, inject) },
+	  OPTION_WHOLE(take_inject) },
 	{ 'q', "quiet", NULL, "say nothing but errors",
-	  OPTION_AT(FLAG, struct permit_options, quiet) },
-	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct permit_options, socket) },
+	  OPTION_AT(FLAG, struct run_options, quiet) },
+	{ 0, "socket", "PATH", "of the daemon", OPTION_AT(TEXT, struct run_options, socket) },
 	{ 0, "agent", "PATH", "of libgpuctr-agent.so; libgpuctr-permit.so is beside it",
-	  OPTION_AT(TEXT, struct permit_options, agent) },
+	  OPTION_AT(TEXT, struct run_options, agent) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
 };
 
-static int check_and_run(const struct permit_options *o)
+/* "ncu --set full ./a.out", as those who wait see it. */
+static void describe_command(char *const *command, struct buf *b)
 {
+	for (size_t i = 0; command[i]; i++) {
+		buf_printf(b, "%s%s", i > 0 ? " " : "", command[i]);
+	}
+}
+
+static int check_and_run(struct run_options *o)
+{
+	CLEAN_BUF struct buf command = { 0 };
 	int error, status;
 	char *path;
 
@@ -45,7 +61,7 @@ static int check_and_run(const struct permit_options *o)
 		say_usage("no command given: gpuctr-client permit -- COMMAND [ARG...]");
 		return EXIT_REFUSED;
 	}
-	if (o->inject && getenv("CUDA_INJECTION64_PATH")) {
+	if (o->permit == GPUCTR_PERMIT_BY_INJECTION && getenv("CUDA_INJECTION64_PATH")) {
 		say_usage("--inject: CUDA_INJECTION64_PATH is set already: leave out --inject");
 		return EXIT_REFUSED;
 	}
@@ -55,21 +71,25 @@ static int check_and_run(const struct permit_options *o)
 			  error == ENOENT ? "no such program" : strerror(error));
 		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
 	}
-	status = permit_run(o, path);
+	describe_command(o->command, &command);
+	o->program = buf_string(&command);
+	status = run_capture(o, path);
 	free(path);
 	return status;
 }
 
 static int exec_permit(const struct verb *const *verbs, int argc, char **argv)
 {
-	struct permit_options o = { 0 };
+	struct run_options o = { .permit = GPUCTR_PERMIT_BY_PRELOAD,
+				 .ready_fd = -1,
+				 .until_fd = -1 };
 	int rest, status = verb_read(&verb_permit, argc, argv, &o, &rest);
 
 	if (status < 0) {
 		o.command = argv + rest;
 		status = check_and_run(&o);
 	}
-	strings_deinit(&o.devices);
+	run_options_deinit(&o);
 	return status;
 }
 

@@ -333,7 +333,7 @@ SYSTEM_TEST(a_front_that_dies_tells_that_nothing_was_started)
 	expect_message(run, "the program was not started");
 	expect_exit(permit, 125);
 	expect_output(permit, "");
-	expect_message(permit, "the command was not started");
+	expect_message(permit, "the program was not started");
 	recorder_disconnect(&holder);
 }
 
