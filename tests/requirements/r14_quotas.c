@@ -2,9 +2,7 @@
 #include "tests/requirements/load.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/broker/account.h"
@@ -101,88 +99,6 @@ SYSTEM_TEST(connections_of_a_user_and_in_all)
 			   CONNECTIONS, CONNECTIONS_IN_ALL);
 	close_all(fds, n);
 	expect_no_leak(f, &before);
-}
-
-/* Its last connection, as the first process of a pid namespace. The exit status: was it refused? */
-static void connect_as_container(struct fixture *f, int n)
-{
-	struct wire_message m;
-	struct arena a;
-	int fd = -1;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	for (int i = 0; i < n; i++) {
-		fd = raw_dial(f->socket);
-	}
-	raw_send_header(fd, 0, WIRE_HELLO, 0); /* answered by a refusal whatever happens */
-	_exit(raw_next(fd, &a, &m) && m.type == WIRE_REFUSAL && m.refusal.code == GPUCTR_E_QUOTA
-		      ? 1
-		      : 0);
-}
-
-static bool container_is_refused(struct fixture *f, int n)
-{
-	pid_t outer = fork();
-	int status;
-
-	if (outer == 0) {
-		pid_t inner = unshare(CLONE_NEWPID) < 0 ? -1 : fork();
-
-		if (inner == 0) {
-			connect_as_container(f, n);
-		}
-		_exit(inner > 0 && waitpid(inner, &status, 0) == inner && WIFEXITED(status)
-			      ? WEXITSTATUS(status)
-			      : 2);
-	}
-	assert_int_equal(waitpid(outer, &status, 0), outer);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
-		fixture_skip("needs a pid namespace of its own");
-	}
-	return WEXITSTATUS(status) == 1;
-}
-
-SYSTEM_TEST(root_of_a_container_is_a_user)
-{
-	struct fixture *f = *state;
-	int fds[CONNECTIONS + 1];
-
-	fixture_need_root();
-	fixture_start_daemon(f, NULL);
-	assert_false(container_is_refused(f, CONNECTIONS));
-	assert_true(container_is_refused(f, CONNECTIONS + 1));
-	for (size_t i = 0; i <= CONNECTIONS; i++) {
-		fds[i] = raw_client(f, USER_SELF); /* root of the machine has no quota */
-	}
-	close_all(fds, CONNECTIONS + 1);
-	requirement_figure("R14", "root of a container has %d connections, like a user",
-			   CONNECTIONS);
-}
-
-SYSTEM_TEST(who_says_nothing_is_told_to_go)
-{
-	struct fixture *f = *state;
-	uint64_t began = now_ms(), took_ms;
-	struct latencies served = { 0 };
-	int fds[10], talker;
-
-	fixture_start_daemon(f, NULL);
-	talker = raw_client(f, USER_ANN);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = raw_connect(f, USER_ANN);
-		raw_send_bytes(fds[i], "half of one", i % FRAME_HEADER_BYTES, -1);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		raw_expect_refused(fds[i], GPUCTR_E_TIMEOUT);
-	}
-	took_ms = now_ms() - began;
-	assert_true(took_ms >= 1000 * PEER_PATIENCE_S);
-	assert_true(!requirement_times_hold() || took_ms <= 1000 * PEER_PATIENCE_S + 2000);
-	load_ask(talker, &served, 0); /* has introduced itself, may be silent */
-	latencies_deinit(&served);
-	close(talker);
-	requirement_figure("R14", "a connection without a hello is told why after %d s",
-			   PEER_PATIENCE_S);
 }
 
 /* --- bytes --- */

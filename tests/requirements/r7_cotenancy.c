@@ -133,47 +133,6 @@ SYSTEM_TEST(and_a_permit)
 
 /* --- who is none --- */
 
-SYSTEM_TEST(not_everybody_is_a_stranger)
-{
-	struct fixture *f = *state;
-	struct program *ann, *bob, *gone;
-	pid_t free_pid;
-	struct recorder r;
-
-	fixture_need_root();
-	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	fixture_start_daemon(f, NULL);
-	ann = live(f, USER_ANN);
-	bob = live(f, USER_BOB);
-	gone = live(f, USER_BOB);
-	free_pid = gone->pid;
-	program_kill(gone, SIGKILL);
-	program_wait(gone);
-	{
-		static const char *const gpus[] = { "0" };
-		struct gpuctr_capture_options o = recorder_options();
-
-		o.gpus = gpus;
-		o.n_gpus = 1;
-		recorder_connect(&r, f, USER_ANN);
-		recorder_open(&r, &o);
-		recorder_until(&r, &r.ready);
-	}
-	fixture_set_process(f, 0, ann->pid); /* her own */
-	recorder_for(&r, 2 * REVOKED_MS);
-	assert_false(r.ended);
-	fixture_set_process(f, 1, bob->pid); /* elsewhere */
-	recorder_for(&r, 2 * REVOKED_MS);
-	assert_false(r.ended);
-	fixture_set_process(f, 0, free_pid); /* ended between NVML's look and ours */
-	recorder_for(&r, 2 * REVOKED_MS);
-	assert_false(r.ended);
-	fixture_set_process(f, 0, bob->pid);
-	recorder_until(&r, &r.ended);
-	assert_int_equal(r.end_code, GPUCTR_E_REVOKED);
-	recorder_disconnect(&r);
-}
-
 /* Nothing more can be opened by the front: whose a process is cannot be read. Its limits are set as
  * its user, because root of a container may not. */
 static void starve_front(struct fixture *f)

@@ -9,7 +9,7 @@
 #include "tests/system/raw.h"
 #include "tests/system/recorder.h"
 
-/* R8: a GPU has one lease at a time, whoever races for it; it runs out at its end in whatever state
+/* R8: a GPU has one lease at a time; it runs out at its end in whatever state
  * its capture is; what was granted under it is gone from the driver within 100 ms; and then the
  * next in the queue is served. */
 
@@ -69,26 +69,6 @@ static bool is_granted(struct fixture *f, int uid, const char *token, int device
 
 	return raw_ask_patiently(f, uid, &m, device).granted;
 }
-
-/* --- races --- */
-
-/* Ann or Bob: asks for the GPU, holds it for some looks at the other, and gives it back in one of
- * several ways, again and again. */
-struct racer {
-	int uid, socket, device;
-	uint32_t capture;
-	uint64_t turns, refused;
-	unsigned patience; /* looks until it gives back */
-	bool holds, asked;
-};
-
-struct race {
-	struct fixture *f;
-	struct racer racers[2];
-	uint64_t random, grants;
-	char old_token[64]; /* of the last turn that is over */
-	int old_uid;
-};
 
 /* --- the end of a lease --- */
 

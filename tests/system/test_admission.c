@@ -73,29 +73,6 @@ SYSTEM_TEST(a_gpu_of_a_job_is_its_owners)
 	expect_message(client, "no job of this name");
 }
 
-SYSTEM_TEST(root_of_a_container_has_no_part_in_jobs)
-{
-	struct fixture *f = *state;
-	struct program *client;
-
-	fixture_need_root();
-	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
-		fixture_skip("needs a pid namespace of its own");
-	}
-	start_daemon(f, "sharing=shared");
-	expect_exit(begin_job(f, USER_SELF, "4711", "1235", "0"), 0);
-	expect_exit(measure(f, USER_SELF, "0", "5"), 0);
-	fixture_check_leaks(false);
-	client = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT, "job",
-			     "begin", "--job", "1", "--user", "1234", "--devices", "0", NULL);
-	expect_exit(client, 1);
-	expect_message(client, "not-allowed");
-	expect_refused(fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", CLIENT,
-				   "--metrics", "memory", "--devices", "0", "--", FAKEAPP,
-				   "--kernels", "5", NULL),
-		       "not-allowed");
-}
-
 static struct program *trace(struct fixture *f, const char *option, const char *value)
 {
 	return fixture_client(f, USER_ANN, option, value, "--devices", "0", "--quiet", "--",

@@ -133,29 +133,6 @@ SYSTEM_TEST(programs_are_shown_with_their_container)
 	remove_cgroup(cgroup);
 }
 
-/* Both have the same uid. */
-SYSTEM_TEST(root_of_a_container_is_another_user)
-{
-	static const char script[] = "\"$1\" status; \"$1\" capture --all --duration 0.3";
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_need_root();
-	if (system("unshare --pid --fork true 2>/dev/null") != 0) {
-		fixture_skip("needs a pid namespace of its own");
-	}
-	fixture_start_daemon(f, NULL);
-	p = on_demand_start(f, USER_SELF);
-	on_demand_wait_listed(f, USER_SELF, p, "\"capture\":0");
-	fixture_check_leaks(false);
-	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
-			script, "sh", CLIENT, NULL);
-	expect_exit(c, 125);
-	assert_int_equal(count_text(c->out, "\nno programs in standby; "), 1);
-	expect_message(c, "no process of yours is registered");
-	program_kill(p, SIGKILL);
-}
-
 /* As in a rootless container: inside they are root, the kernel knows better. */
 SYSTEM_TEST(roots_of_user_namespaces_see_their_own)
 {

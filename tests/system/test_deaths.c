@@ -266,8 +266,6 @@ static void kill_worker(struct fixture *f, const char *name)
 	}
 }
 
-enum { WAITING = 4 };
-
 /* A process that hangs in the driver does not die of SIGKILL, and its parent waits for it in vain;
  * neither can a parent see the end of one that somebody traces. */
 SYSTEM_TEST(a_granter_that_cannot_be_killed_is_left_behind)
@@ -345,3 +343,36 @@ enum { ANSWER_MS = 1000 };
 #else
 enum { ANSWER_MS = 250 };
 #endif
+
+/* Has each of the first n been replaced once, as root is told? */
+static bool are_counted(struct fixture *f, const char *const *names, size_t n)
+{
+	struct program *p = fixture_client(f, USER_SELF, "status", "--json", NULL);
+	CLEAN_FREE char *out = NULL;
+	const char *restarts;
+	char count[32];
+
+	expect_exit(p, 0);
+	out = read_file(p->out);
+	restarts = strstr(out, "\"restarts\":{");
+	for (size_t i = 0; restarts && i < n; i++) {
+		snprintf(count, sizeof(count), "\"%s\":1", names[i]);
+		restarts = strstr(restarts, count) ? restarts : NULL;
+	}
+	return restarts != NULL;
+}
+
+/* A new front, which comes last, knows of the others' ends as well. */
+SYSTEM_TEST(replaced_workers_are_counted_over_fronts)
+{
+	static const char *const names[] = { "planner", "gpu", "granter", "front" };
+	struct fixture *f = *state;
+
+	fixture_need_root_to_look();
+	fixture_start_daemon(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		kill_worker(f, names[i]);
+		expect_service_soon(f, PATIENCE_MS);
+		wait_until(are_counted(f, names, i + 1));
+	}
+}

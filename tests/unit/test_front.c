@@ -481,16 +481,23 @@ FRONT_TEST(test_a_pid_is_what_the_kernel_says)
 
 FRONT_TEST(test_kernels_are_counted_as_they_are_told)
 {
+	uint32_t capture = open_with_two_agents();
+	const struct wire_message records = { .type = WIRE_RECORDS,
+					      .records = { capture, 1, 0, 7, { 0, NULL } } };
 	const struct gpuctr_counts *counts;
 
-	open_with_two_agents();
 	connect_client(3, ROOT);
+	say(1, &records);
+	say(1, &records);
 	tell_progress(1, 10, 4);
 	tell_progress(1, 12, 6);
 	tell_progress(2, 3, 3);
 	counts = ask_status(3)->counts;
 	assert_int_equal(counts->kernels.seen, 15);
 	assert_int_equal(counts->kernels.measured, 9);
+	assert_int_equal(counts->records, 14);
+	assert_in_range(counts->record_bytes, 14, 200);
+	assert_int_equal(counts->connections, 4);
 	assert_int_equal(last_heard(0, WIRE_PROGRESS)->progress.totals.seen, 15);
 }
 
@@ -767,6 +774,36 @@ FRONT_TEST(test_nothing_is_granted_that_cannot_be_noted)
 	change_settings(want_an_audit_file);
 	ask_permission(3, ANN, 0);
 	assert_int_equal(permission_code(3), GPUCTR_E_AUDIT);
+	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
+}
+
+/* The driver would make up a number that is 0; without a client the whole GPU is meant. */
+FRONT_TEST(test_a_permission_has_all_its_numbers)
+{
+	static const struct {
+		uint32_t root, parent, object, client;
+		const char *says;
+	} wrong[] = {
+		{ 0, 2, 3, 4, "without a number" },
+		{ 1, 0, 3, 4, "without a number" },
+		{ 1, 2, 0, 4, "without a number" },
+		{ 1, 2, 3, 0, "needs an entitlement" },
+	};
+
+	open_with_two_agents();
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		connect_peer(3, ANN);
+		front_box_attach(3, 1);
+		say(3, &(struct wire_message){
+			       .type = WIRE_PERMISSION_REQUEST,
+			       .permission_request = { front_box_token(0), wrong[i].root,
+						       wrong[i].parent, wrong[i].object, 0xb2cc,
+						       wrong[i].client, 5 } });
+		assert_int_equal(permission_code(3), GPUCTR_E_NOT_ALLOWED);
+		assert_non_null(
+			strstr(last_heard(3, WIRE_PERMISSION_REPLY)->permission_reply.message,
+			       wrong[i].says));
+	}
 	assert_int_equal(last_granter_request(GRANTER_ALLOC).op, 0);
 }
 

@@ -133,6 +133,11 @@ FRONT_TEST(test_who_watches_is_let_in)
 	change_settings(let_ann_watch);
 	connect_client(0, ANN);
 	assert_int_equal(count_heard(0, WIRE_WELCOME), 1);
+	assert_non_null(ask_status(0)->counts);
+	connect_client(1, BOB);
+	assert_null(ask_status(1)->counts); /* they are for who watches, and for root */
+	connect_client(2, ROOT);
+	assert_non_null(ask_status(2)->counts);
 }
 
 /* Ann may not measure, and Bob measures a program of hers: that has to ask for permissions. */
@@ -184,6 +189,54 @@ FRONT_TEST(test_root_has_connections_to_itself)
 	assert_true(is_closed(6));
 	connect_client(6, ROOT);
 	assert_int_equal(ask_status(6)->peers, 7);
+}
+
+static void allow_two_connections(struct config *c)
+{
+	c->connections_per_user = 2;
+}
+
+/* Root of a container is counted as a user, whatever root of the machine has. */
+FRONT_TEST(test_connections_of_a_user_are_counted)
+{
+	change_settings(allow_two_connections);
+	for (unsigned i = 0; i < 3; i++) {
+		connect_client(i, ROOT);
+		assert_int_equal(count_heard(i, WIRE_WELCOME), 1);
+		connect_container(3 + i);
+		assert_int_equal(count_heard(3 + i, WIRE_WELCOME), i < 2);
+		assert_int_equal(refused_for(3 + i), i < 2 ? 0 : GPUCTR_E_QUOTA);
+	}
+	connect_client(5, ANN);
+	connect_client(6, ANN);
+	assert_int_equal(count_heard(5, WIRE_WELCOME) + count_heard(6, WIRE_WELCOME), 2);
+	connect_client(7, ANN);
+	assert_int_equal(refused_for(7), GPUCTR_E_QUOTA);
+	change_settings(allow_six_connections);
+	connect_client(7, ANN); /* of all users there are as many now */
+	assert_int_equal(refused_for(7), GPUCTR_E_QUOTA);
+	front_box_close(3, false);
+	front_box_close(4, false);
+	settle();
+	connect_client(7, ANN);
+	assert_int_equal(count_heard(7, WIRE_WELCOME), 1);
+}
+
+/* Nor is a part of one. Who has introduced itself may be silent. */
+FRONT_TEST(test_who_says_no_hello_is_told_to_go)
+{
+	connect_client(0, ANN);
+	connect_peer(1, ANN);
+	connect_peer(2, ANN);
+	front_box_say(2, "half", 4);
+	pass_s(PEER_PATIENCE_S - 1);
+	assert_false(is_closed(1) || is_closed(2));
+	pass_s(2);
+	for (unsigned i = 1; i < 3; i++) {
+		assert_int_equal(refused_for(i), GPUCTR_E_TIMEOUT);
+		assert_true(is_closed(i));
+	}
+	assert_false(is_closed(0));
 }
 
 /* Of status requests: the rest of one, then the first byte of another, at once. */

@@ -584,6 +584,29 @@ FRONT_TEST(test_a_job_lasts_as_long_as_it_was_stated)
 	assert_string_equal(ask_status(0)->gpus.v[1].job, "");
 }
 
+/* Root of the machine alone states jobs, and root of a container has no part in them. */
+FRONT_TEST(test_jobs_are_stated_by_root_of_the_machine)
+{
+	connect_client(0, ROOT);
+	begin_job(0, "4711", BOB, "0", 0);
+	connect_container(1);
+	connect_client(2, ANN);
+	for (unsigned i = 1; i < 3; i++) {
+		begin_job(i, "1", ANN, "0", 0);
+		end_job(i, "4711");
+		assert_int_equal(count_heard(i, WIRE_REFUSAL), 2);
+		open_capture(i, "0");
+		assert_int_equal(count_heard(i, WIRE_REFUSAL), 3);
+		assert_int_equal(refused_for(i), GPUCTR_E_NOT_ALLOWED);
+		assert_non_null(strstr(last_heard(i, WIRE_REFUSAL)->refusal.message,
+				       "GPU 0 belongs to job 4711 of uid 1002"));
+	}
+	assert_string_equal(ask_status(0)->gpus.v[0].job, "4711");
+	assert_string_equal(ask_status(0)->gpus.v[0].job_user, "uid 1002");
+	close_capture(0, open_capture(0, "0"));
+	assert_int_equal(count_heard(0, WIRE_READY), 1);
+}
+
 /* Without a name it could not be ended, and without a GPU it says nothing. */
 FRONT_TEST(test_a_job_has_a_name_and_a_gpu)
 {

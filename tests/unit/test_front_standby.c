@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/wire/limits.h"
@@ -543,6 +545,11 @@ static void take_two(struct config *c)
 	c->registered_max = 2;
 }
 
+static void take_four(struct config *c)
+{
+	c->registered_max = 4;
+}
+
 /* Root has no share to keep to, but there are no more places than these. */
 FRONT_TEST(test_there_are_so_many_places_for_all)
 {
@@ -551,6 +558,55 @@ FRONT_TEST(test_there_are_so_many_places_for_all)
 	assert_int_not_equal(connect_standby(3, ROOT), 0);
 	assert_int_equal(connect_standby(4, ROOT), 0);
 	assert_int_equal(refused_for(4), GPUCTR_E_QUOTA);
+	change_settings(take_four);
+	change_settings(let_operators_capture);
+	assert_int_equal(connect_standby(5, FRONT_BOX_MALLORY), 0); /* half are for the others */
+	assert_int_equal(refused_for(5), GPUCTR_E_QUOTA);
+	assert_int_not_equal(connect_standby(5, ANN), 0);
+}
+
+/* Another process holds the connection, and the pid may be a third one's by now. */
+FRONT_TEST(test_who_has_ended_is_not_captured)
+{
+	pid_t child = fork();
+	uint32_t program;
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	front_box_set_pid(child);
+	program = connect_standby(PROGRAM, ANN);
+	front_box_set_pid(0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	capture_as(ANN, program);
+	assert_int_equal(refused_for(CLIENT), GPUCTR_E_BAD_REQUEST);
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message, "has ended"));
+	assert_true(is_closed(PROGRAM));
+}
+
+FRONT_TEST(test_labels_have_a_limit)
+{
+	char label[256];
+	const char *const labels[] = { label, label, label, label, label };
+	struct wire_message hello = { .type = WIRE_AGENT_HELLO,
+				      .agent_hello = { .version = PROTO_VERSION,
+						       .program = "train",
+						       .claims = { 4, labels } } };
+
+	memset(label, 'x', sizeof(label));
+	label[1] = '=';
+	label[sizeof(label) - 1] = '\0';
+	connect_peer(PROGRAM, ANN);
+	say(PROGRAM, &hello);
+	assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_REGISTERED), 1);
+	hello.agent_hello.claims.n = 5;
+	connect_peer(PROGRAM, ANN);
+	say(PROGRAM, &hello);
+	assert_int_equal(refused_for(PROGRAM), GPUCTR_E_QUOTA);
+	assert_non_null(
+		strstr(last_heard(PROGRAM, WIRE_REFUSAL)->refusal.message, "more than 1024 bytes"));
 }
 
 FRONT_TEST(test_programs_take_no_place_of_other_connections)
