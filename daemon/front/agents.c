@@ -47,17 +47,14 @@ static int attach(struct peer *p, struct capture *c)
 static void notify_not_measured(struct peer *p, struct capture *c, const char *program,
 				const struct refusal *why)
 {
-	struct wire_message m = { .type = WIRE_NOTICE };
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%.100s (pid %d) is not measured: %s", program,
 		 (int)p->credentials.pid, why->message);
 	utf8_repair(text);
-	m.notice = (struct wire_notice){ .capture = c->id,
-					 .code = (uint32_t)why->code,
-					 .message = text,
-					 .remedy = why->remedy };
-	peer_send(c->client, &m);
+	peer_notify_client(c, (struct wire_notice){ .code = (uint32_t)why->code,
+						    .message = text,
+						    .remedy = why->remedy });
 }
 
 /* May the agent join the capture that its token opens? If not, refuses it. */
@@ -206,20 +203,6 @@ int handle_raw_image(struct peer *p, const struct wire_message *m, const struct 
 								     : WIRE_E_MALFORMED;
 }
 
-/* The agent reports that the program does not progress any more. Freeing the capture's driver
- * objects releases whatever waits for them. */
-static void report_stalled(struct peer *p, const struct wire_notice *notice)
-{
-	const struct event e = {
-		.type = EVENT_STALLED,
-		.code = GPUCTR_E_STALLED,
-		.message = notice->message,
-		.remedy = notice->remedy,
-	};
-
-	capture_events_report_event(p->front, p->process->capture, &e);
-}
-
 static int forward_notice(struct peer *p, const struct frame *frame)
 {
 	uint64_t n = ++p->process->notices;
@@ -246,7 +229,9 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	}
 	r = forward_notice(p, frame);
 	if (m->notice.code == GPUCTR_E_STALLED) {
-		report_stalled(p, &m->notice);
+		/* Freeing the capture's driver objects releases whatever waits for them. */
+		capture_events_report_why(p->front, p->process->capture, EVENT_STALLED,
+					  GPUCTR_E_STALLED, m->notice.message, m->notice.remedy);
 	}
 	return r;
 }
@@ -298,19 +283,6 @@ int handle_goodbye(struct peer *p, const struct wire_message *m, const struct fr
 	return 0;
 }
 
-/* The last process that the capture named has ended before the capture began. */
-static void report_desertion(struct front *f, struct capture *c)
-{
-	const struct event e = {
-		.type = EVENT_DESERTED,
-		.code = GPUCTR_E_AGENT_LOST,
-		.message = "the processes that were to be measured have ended",
-		.remedy = "Ask for the list of those that are there now.",
-	};
-
-	capture_events_report_event(f, c, &e);
-}
-
 void agent_on_closed(struct peer *p)
 {
 	struct process *process = p->process;
@@ -324,6 +296,8 @@ void agent_on_closed(struct peer *p)
 	if (begun) {
 		capture_events_report(p->front, c, EVENT_PROCESS_GONE);
 	} else if (c && list_is_empty(&c->processes)) {
-		report_desertion(p->front, c);
+		capture_events_report_why(p->front, c, EVENT_DESERTED, GPUCTR_E_AGENT_LOST,
+					  "the processes that were to be measured have ended",
+					  "Ask for the list of those that are there now.");
 	}
 }

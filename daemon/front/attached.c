@@ -62,16 +62,13 @@ void attached_welcome(struct process *p, const char *recorded_from,
 
 void attached_report_left_out(const struct process *p, const char *message)
 {
-	const struct wire_message m = {
-		.type = WIRE_NOTICE,
-		.notice = { .capture = p->capture->id,
-			    .process = p->number,
-			    .code = GPUCTR_E_QUOTA,
-			    .message = message,
-			    .remedy = "What it has said before tells what is wrong." },
-	};
-
-	peer_send_client(p->capture, &m);
+	peer_notify_client(p->capture, (struct wire_notice){
+					       .process = p->number,
+					       .code = GPUCTR_E_QUOTA,
+					       .message = message,
+					       .remedy = "What it has said before tells what is "
+							 "wrong.",
+				       });
 }
 
 static void report_notices(const struct process *p)

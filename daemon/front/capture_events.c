@@ -18,58 +18,38 @@ void capture_events_look_around(struct front *f)
 	f->broker.lease_max_ns = f->config.lease_max_ns;
 }
 
-/* Reports an event of c to the broker, which fills the queue of effects. */
-static void note_event(struct front *f, struct capture *c, const struct event *e)
+void capture_events_note(struct front *f, struct capture *c, enum event_type type, int code,
+			 const char *message, const char *remedy)
 {
-	struct event now = *e;
+	const struct event e = { .type = type,
+				 .now_ns = clock_now_ns(),
+				 .code = code,
+				 .message = message,
+				 .remedy = remedy };
 
-	now.now_ns = clock_now_ns();
 	capture_events_look_around(f);
-	broker_handle(&f->broker, c, &now);
+	broker_handle(&f->broker, c, &e);
 }
 
-void capture_events_note_refusal(struct front *f, struct capture *c, enum event_type type,
-				 const struct refusal *r)
+void capture_events_report_why(struct front *f, struct capture *c, enum event_type type, int code,
+			       const char *message, const char *remedy)
 {
-	const struct event e = {
-		.type = type, .code = r->code, .message = r->message, .remedy = r->remedy
-	};
-
-	note_event(f, c, &e);
-}
-
-void capture_events_report_event(struct front *f, struct capture *c, const struct event *e)
-{
-	note_event(f, c, e);
-	f->hooks->carry_out(f);
-}
-
-void capture_events_report_refusal(struct front *f, struct capture *c, enum event_type type,
-				   const struct refusal *r)
-{
-	capture_events_note_refusal(f, c, type, r);
+	capture_events_note(f, c, type, code, message, remedy);
 	f->hooks->carry_out(f);
 }
 
 void capture_events_report(struct front *f, struct capture *c, enum event_type type)
 {
-	const struct event e = { .type = type };
-
-	capture_events_report_event(f, c, &e);
+	capture_events_report_why(f, c, type, 0, NULL, NULL);
 }
 
-static void note_all(struct front *f, const struct event *e)
+static void report_all(struct front *f, enum event_type type, int code, const char *message,
+		       const char *remedy)
 {
 	list_for_each(l, &f->registry.captures) {
-		note_event(f, list_entry(l, struct capture, link), e);
+		capture_events_note(f, list_entry(l, struct capture, link), type, code, message,
+				    remedy);
 	}
-}
-
-static void report_all(struct front *f, enum event_type type)
-{
-	const struct event e = { .type = type };
-
-	note_all(f, &e);
 	f->hooks->carry_out(f);
 }
 
@@ -102,15 +82,13 @@ static void resume_agents(struct capture *c)
 
 void capture_events_on_client_closed(struct peer *p)
 {
-	const struct event gone = { .type = EVENT_CLIENT_GONE };
-
 	rpc_client_forget(&p->front->planner, p);
 	list_for_each_safe(l, &p->captures) {
 		struct capture *c = list_entry(l, struct capture, client_link);
 
 		list_remove(&c->client_link);
 		resume_agents(c);
-		note_event(p->front, c, &gone);
+		capture_events_note(p->front, c, EVENT_CLIENT_GONE, 0, NULL, NULL);
 	}
 	p->front->hooks->carry_out(p->front);
 }
@@ -126,7 +104,7 @@ void capture_events_on_client_drained(struct peer *p)
 
 void capture_events_on_granter_lost(struct front *f)
 {
-	report_all(f, EVENT_LOST);
+	report_all(f, EVENT_LOST, 0, NULL, NULL);
 }
 
 void capture_events_on_granter_back(struct front *f)
@@ -137,15 +115,10 @@ void capture_events_on_granter_back(struct front *f)
 
 static void note_hung(struct front *f, struct capture *c)
 {
-	const struct event e = {
-		.type = EVENT_HUNG,
-		.code = GPUCTR_E_DRIVER_HUNG,
-		.message = describe_hang(f, &c->arena, c->reservation.gpus),
-		.remedy = "Take another GPU with --devices; when this one does not come "
-			  "back, an administrator has to reset it or to restart the machine.",
-	};
-
-	note_event(f, c, &e);
+	capture_events_note(f, c, EVENT_HUNG, GPUCTR_E_DRIVER_HUNG,
+			    describe_hang(f, &c->arena, c->reservation.gpus),
+			    "Take another GPU with --devices; when this one does not come back, an "
+			    "administrator has to reset it or to restart the machine.");
 }
 
 /* The granter has ended its lease already. */
@@ -176,14 +149,7 @@ void capture_events_on_planned(struct front *f, struct capture *c)
 static void note_withdrawn(struct front *f, struct capture *c, const char *message,
 			   const char *remedy)
 {
-	const struct event e = {
-		.type = EVENT_WITHDRAWN,
-		.code = GPUCTR_E_NOT_ALLOWED,
-		.message = message,
-		.remedy = remedy,
-	};
-
-	note_event(f, c, &e);
+	capture_events_note(f, c, EVENT_WITHDRAWN, GPUCTR_E_NOT_ALLOWED, message, remedy);
 }
 
 static void note_loss(struct front *f, struct capture *c, uint64_t lost)
@@ -252,22 +218,17 @@ void capture_events_on_reload(struct front *f)
 
 void capture_events_on_gpu_back(struct front *f)
 {
-	report_all(f, EVENT_GPU_BACK);
+	report_all(f, EVENT_GPU_BACK, 0, NULL, NULL);
 }
 
 /* --- time --- */
 
 void capture_events_on_tick(struct front *f)
 {
-	report_all(f, EVENT_TICK);
+	report_all(f, EVENT_TICK, 0, NULL, NULL);
 }
 
 void capture_events_end_all(struct front *f, int code, const char *message, const char *remedy)
 {
-	const struct event e = {
-		.type = EVENT_STOPPING, .code = code, .message = message, .remedy = remedy
-	};
-
-	note_all(f, &e);
-	f->hooks->carry_out(f);
+	report_all(f, EVENT_STOPPING, code, message, remedy);
 }

@@ -15,17 +15,15 @@ peer_handler handle_open_capture, handle_close_capture;
 peer_handler handle_agent_hello, handle_process, handle_records, handle_raw_image, handle_progress,
 	handle_notice, handle_goodbye, handle_permission;
 
-/* Reports a refusal of c to the broker, which fills the queue of effects; the hook carry_out() then
- * does what follows. */
-void capture_events_note_refusal(struct front *f, struct capture *c, enum event_type type,
-				 const struct refusal *r);
-
-/* Reports an event (this fills in its now_ns) and carries out the effects: c may be freed on
- * return. */
-void capture_events_report_event(struct front *f, struct capture *c, const struct event *e);
-void capture_events_report_refusal(struct front *f, struct capture *c, enum event_type type,
-				   const struct refusal *r);
+/* Reports to the broker what has happened to c, with the texts that the event has, and carries out
+ * what follows: c may be freed on return. */
 void capture_events_report(struct front *f, struct capture *c, enum event_type type);
+void capture_events_report_why(struct front *f, struct capture *c, enum event_type type, int code,
+			       const char *message, const char *remedy);
+
+/* The same, but carries nothing out: the hook carry_out() does that. */
+void capture_events_note(struct front *f, struct capture *c, enum event_type type, int code,
+			 const char *message, const char *remedy);
 
 /* Updates the broker: whether there is a granter, and the settings. */
 void capture_events_look_around(struct front *f);

@@ -74,14 +74,7 @@ static void send_queued(struct front *f, struct capture *c, const struct effect 
 static void report_failure(struct front *f, struct capture *c, const char *message,
 			   const char *remedy)
 {
-	const struct event e = {
-		.type = EVENT_NOT_OPENED,
-		.code = GPUCTR_E_INTERNAL,
-		.message = message,
-		.remedy = remedy,
-	};
-
-	capture_events_report_event(f, c, &e);
+	capture_events_report_why(f, c, EVENT_NOT_OPENED, GPUCTR_E_INTERNAL, message, remedy);
 }
 
 static void on_opened(struct front *f, void *owner, const struct granter_reply *reply)
@@ -129,7 +122,7 @@ static void open_lease(struct front *f, struct capture *c, const struct effect *
 	c->whole_gpus = q.device;
 	if (decision_of_capture(f, c, AUDIT_LEASE_GRANTED, 0, NULL) < 0) {
 		decision_refusal(f, &r);
-		capture_events_report_refusal(f, c, EVENT_NOT_NOTED, &r);
+		capture_events_report_why(f, c, EVENT_NOT_NOTED, r.code, r.message, r.remedy);
 		return;
 	}
 	stats_note_wait(&f->stats, c->queued_ns ? clock_now_ns() - c->queued_ns : 0);

@@ -21,11 +21,7 @@
 static void refuse_open(struct front *f, struct capture *c, int code, const char *remedy,
 			const char *message)
 {
-	const struct event e = {
-		.type = EVENT_REFUSED, .code = code, .message = message, .remedy = remedy
-	};
-
-	capture_events_report_event(f, c, &e);
+	capture_events_report_why(f, c, EVENT_REFUSED, code, message, remedy);
 }
 
 /* Appends the columns of a group to text as one option, with before in front of it. */

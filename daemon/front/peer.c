@@ -278,6 +278,14 @@ void peer_send_client(const struct capture *c, const struct wire_message *m)
 	}
 }
 
+void peer_notify_client(const struct capture *c, struct wire_notice notice)
+{
+	struct wire_message m = { .type = WIRE_NOTICE, .notice = notice };
+
+	m.notice.capture = c->id;
+	peer_send_client(c, &m);
+}
+
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r)
 {
 	struct wire_message m = {
@@ -302,10 +310,15 @@ void peer_close_when_sent(struct peer *p)
 	}
 }
 
-void peer_refuse_and_close(struct peer *p, const struct refusal *r)
+void peer_refuse_counted(struct peer *p, uint32_t request, const struct refusal *r)
 {
 	stats_note_refusal(&p->front->stats, r->code);
-	peer_refuse(p, 0, r);
+	peer_refuse(p, request, r);
+}
+
+void peer_refuse_and_close(struct peer *p, const struct refusal *r)
+{
+	peer_refuse_counted(p, 0, r);
 	peer_close_when_sent(p);
 }
 

@@ -87,10 +87,14 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes);
 void peer_send_client(const struct capture *c, const struct wire_message *m);
 /* Closes the descriptor that came with the bytes, if there is one. */
 void peer_close_received(struct peer *p);
+/* A line for a person, to the client of c; fills in the capture. */
+void peer_notify_client(const struct capture *c, struct wire_notice notice);
 /* Frees the groups, which are not needed any more. */
 void peer_forget_groups(struct peer *p);
 
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r);
+/* The same of a refusal that has no line in the audit log: it is counted here. */
+void peer_refuse_counted(struct peer *p, uint32_t request, const struct refusal *r);
 /* Refuses the peer itself, notes that in the audit log, and closes the peer once the refusal is
  * sent. */
 void peer_turn_away(struct peer *p, const struct refusal *r);

@@ -61,7 +61,7 @@ static void judge(const struct granter_reply *reply, struct refusal *r)
 	} else if (reply->error == -ETIMEDOUT) {
 		refusal_set(r, GPUCTR_E_DRIVER_HUNG, "Take another GPU with --devices.",
 			    "the driver does not answer");
-	} else if (reply->error == -ENOENT || reply->error == -ETIME) {
+	} else if (reply->error == -ENOENT) {
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED, "Ask for another lease.", "the lease is over");
 	} else if (reply->error == -EXDEV) {
 		refusal_set(r, GPUCTR_E_NOT_ALLOWED,

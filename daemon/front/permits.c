@@ -64,7 +64,6 @@ void permits_note_granted(struct capture *c, pid_t pid)
 
 void permits_report_refused(struct capture *c, uid_t uid, pid_t pid, const struct refusal *r)
 {
-	struct wire_message m = { .type = WIRE_NOTICE };
 	char text[LIMIT_TEXT_BYTES];
 
 	if (!c || !c->options.permit || !c->client || c->n_permit_refusals++ >= REFUSALS_MAX) {
@@ -80,8 +79,7 @@ void permits_report_refused(struct capture *c, uid_t uid, pid_t pid, const struc
 			 (int)pid, r->message);
 	}
 	utf8_repair(text);
-	m.notice = (struct wire_notice){
-		.capture = c->id, .code = (uint32_t)r->code, .message = text, .remedy = r->remedy
-	};
-	peer_send(c->client, &m);
+	peer_notify_client(c, (struct wire_notice){ .code = (uint32_t)r->code,
+						    .message = text,
+						    .remedy = r->remedy });
 }

@@ -71,8 +71,7 @@ static void refuse_question(struct peer *p, uint32_t request, int why)
 		refusal_set(&r, GPUCTR_E_INTERNAL, "Try again in a moment; the daemon restarts it.",
 			    "the process that knows the metrics does not answer");
 	}
-	stats_note_refusal(&p->front->stats, r.code);
-	peer_refuse(p, request, &r);
+	peer_refuse_counted(p, request, &r);
 }
 
 static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
@@ -107,8 +106,7 @@ static bool asks_too_much(struct peer *p, uint32_t request)
 	} else {
 		return false;
 	}
-	stats_note_refusal(&p->front->stats, r.code);
-	peer_refuse(p, request, &r);
+	peer_refuse_counted(p, request, &r);
 	return true;
 }
 

@@ -54,8 +54,7 @@ static void refuse(struct peer *p, uint32_t request, int code, const char *remed
 	struct refusal r;
 
 	refusal_set(&r, code, remedy, "%s", message);
-	stats_note_refusal(&p->front->stats, code);
-	peer_refuse(p, request, &r);
+	peer_refuse_counted(p, request, &r);
 }
 
 static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *ret)
@@ -125,8 +124,7 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 	job.until_ns = b->time_ns ? clock_now_ns() + min_ns(b->time_ns, JOB_TIME_MAX_NS) : 0;
 	if (decision_of_job(f, p, AUDIT_JOB_BEGUN, &job, NULL) < 0) {
 		decision_refusal(f, &r);
-		stats_note_refusal(&f->stats, r.code);
-		peer_refuse(p, b->request, &r);
+		peer_refuse_counted(p, b->request, &r);
 		return 0;
 	}
 	if (jobs_begin(&f->jobs, &job) < 0) {

@@ -477,7 +477,6 @@ static void welcome(struct process *p)
 static void report_left_out(struct front *f, struct capture *c, uint32_t id)
 {
 	const struct process *p = processes_find(&f->processes, id);
-	struct wire_message m = { .type = WIRE_NOTICE };
 	struct refusal r;
 
 	if (p && p->capture) {
@@ -491,14 +490,10 @@ static void report_left_out(struct front *f, struct capture *c, uint32_t id)
 			    "`gpuctr-client status` lists those that are there now.",
 			    "process %u has ended, or has left standby", (unsigned)id);
 	}
-	m.notice = (struct wire_notice){
-		.capture = c->id,
-		.code = (uint32_t)r.code,
-		.message = r.message,
-		.remedy = r.remedy,
-		.registered = id,
-	};
-	peer_send(c->client, &m);
+	peer_notify_client(c, (struct wire_notice){ .code = (uint32_t)r.code,
+						    .message = r.message,
+						    .remedy = r.remedy,
+						    .registered = id });
 }
 
 static void report_all_left_out(struct front *f, struct capture *c)

@@ -110,7 +110,7 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 		return; /* the next gpu process is asked again */
 	}
 	if (c && may_not(f, m, c, &r)) {
-		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_why(f, c, EVENT_ACCOMPANIED, r.code, r.message, r.remedy);
 	} else if (c) {
 		capture_events_report(f, c, EVENT_ALONE);
 	}
@@ -124,13 +124,13 @@ void tenancy_check(struct front *f, struct capture *c)
 
 	c->known_ns = clock_now_ns();
 	if (is_part(f, c, &r)) {
-		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_why(f, c, EVENT_ACCOMPANIED, r.code, r.message, r.remedy);
 	} else if (f->config.shared || unanswered_gpus(f, c) == 0) {
 		capture_events_report(f, c, EVENT_ALONE);
 	} else if (rpc_client_is_up(&f->gpu) &&
 		   rpc_client_request(&f->gpu, NULL, &q, on_checked, NULL, c->id) < 0) {
 		refuse_unknown(&r);
-		capture_events_report_refusal(f, c, EVENT_ACCOMPANIED, &r);
+		capture_events_report_why(f, c, EVENT_ACCOMPANIED, r.code, r.message, r.remedy);
 	}
 }
 
@@ -161,7 +161,7 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 
 		c->known_ns = clock_now_ns();
 		if (c->leased && find_foreign(f, &m->tenants_reply, c, &r)) {
-			capture_events_note_refusal(f, c, EVENT_FOREIGN, &r);
+			capture_events_note(f, c, EVENT_FOREIGN, r.code, r.message, r.remedy);
 		}
 	}
 	f->hooks->carry_out(f);
@@ -183,7 +183,7 @@ static void end_blind(struct front *f, uint64_t now_ns)
 		if (stood_still || !c->leased || f->config.shared || unanswered_gpus(f, c) == 0) {
 			c->known_ns = now_ns;
 		} else if (now_ns >= c->known_ns + TENANCY_BLIND_S * CLOCK_NS_PER_S) {
-			capture_events_note_refusal(f, c, EVENT_FOREIGN, &r);
+			capture_events_note(f, c, EVENT_FOREIGN, r.code, r.message, r.remedy);
 		}
 	}
 	f->hooks->carry_out(f);

@@ -38,10 +38,9 @@ struct lease {
 	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of these */
 	unsigned n_names;
 	uint32_t uid;
-	bool device;	     /* may have objects without a target client */
-	uint64_t request;    /* the request to open or to close it ... */
-	bool open_to_answer; /* ... which has no answer yet */
-	bool close_to_answer;
+	bool device;	      /* may have objects without a target client */
+	uint64_t request;     /* the request to open or to close it */
+	bool close_to_answer; /* which has no answer yet */
 
 	struct list objects;
 	unsigned n_slots;    /* all of these */

@@ -230,20 +230,6 @@ static inline void make_room_for_objects(struct fixture *f)
 	}
 }
 
-/* Of the objects from first on, n. */
-static inline unsigned count_freed(uint32_t first, uint32_t n)
-{
-	unsigned freed = 0;
-
-	for (unsigned i = 0; i < control->n && i < CONTROL_CALLS_MAX; i++) {
-		const struct control_call *c = &control->calls[i];
-
-		freed += c->request == RM_IOCTL_FREE && c->free.object - first < n;
-	}
-	return freed;
-}
-
-/* A kept descriptor would keep a dead process's GPU memory. */
 /* A process that waits to be killed. */
 static inline pid_t fork_user(const struct fixture *f)
 {
