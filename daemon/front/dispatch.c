@@ -2,7 +2,6 @@
 #include "proto/base/clean.h"
 #include "daemon/front/front.h"
 #include "daemon/front/requests.h"
-#include "daemon/front/scheduler.h"
 #include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 

@@ -9,7 +9,6 @@
 #include "daemon/front/permits.h"
 #include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
-#include "daemon/front/tenancy.h"
 #include "proto/wire/limits.h"
 
 /* One function for each effect. None decides anything about a capture: an outcome that matters is

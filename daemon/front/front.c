@@ -14,13 +14,10 @@
 #include "daemon/front/describe.h"
 #include "daemon/front/descriptors.h"
 #include "daemon/front/fd_reaper.h"
-#include "daemon/front/listener.h"
 #include "daemon/front/peer.h"
 #include "daemon/front/requests.h"
-#include "daemon/front/scheduler.h"
 #include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
-#include "daemon/front/tenancy.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 

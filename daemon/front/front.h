@@ -62,7 +62,7 @@ struct front_start {
 };
 
 /* What the gpu process has reported of the machine. Masks of GPUs are of indices in it: a front for
- * which they would come to mean other GPUs ends (scheduler.h). */
+ * which they would come to mean other GPUs ends (scheduler.c). */
 struct machine {
 	struct arena arena;
 	struct wire_status_reply status;
@@ -125,6 +125,25 @@ void dispatch_closed(struct peer *p);
 /* Carries out what the broker has decided, until nothing is left (effects.c). A call from within an
  * effect does nothing: the outer call carries out what was added. */
 void effects_carry_out(struct front *f);
+
+/* --- listener.c --- */
+
+/* Accepts on fd, a listening Unix stream socket, until listener_close(). -errno. */
+int listener_open(struct listener *l, struct front *f, int fd);
+void listener_close(struct listener *l);
+
+/* --- tenancy.c --- */
+
+/* Counters of units that all contexts share (DRAM, L2, NVLink, PCIe) also show what others run at
+ * the same time. So a GPU is leased only while nobody else computes on it, unless the administrator
+ * says `sharing = shared`. */
+
+/* Asks who computes on c's GPUs. c gets EVENT_ALONE or EVENT_ACCOMPANIED, perhaps before this
+ * returns. While there is no gpu process it gets no event: ask again when there is one. */
+void tenancy_check(struct front *f, struct capture *c);
+
+/* Looks at all leased GPUs when it is time to. Captures whose lease must end get EVENT_FOREIGN. */
+void tenancy_tick(struct front *f, uint64_t now_ns);
 
 /* Runs until the supervisor says stop or goes away. start lasts as long. Returns the exit status.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/listener.h"
+#include "daemon/front/front.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/front/scheduler.h"
+#include "daemon/front/requests.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/gpu/planner.h"
+#include "daemon/gpu/gpu.h"
 
 #include <errno.h>
 #include <stdlib.h>

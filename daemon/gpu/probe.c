@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/gpu/probe.h"
+#include "daemon/gpu/gpu.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/granter/call.h"
+#include "daemon/granter/thread.h"
 
 #include <errno.h>
 #include <string.h>

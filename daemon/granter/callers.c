@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/granter/callers.h"
+#include "daemon/granter/leases.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -15,7 +15,6 @@
 #include "daemon/base/log.h"
 #include "daemon/granter/thread.h"
 #include "daemon/granter/leases.h"
-#include "daemon/granter/outbox.h"
 #include "proto/nvidia/rm.h"
 
 /* The one process that performs the privileged act. It believes nothing of the front that it can

@@ -1,13 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The leases, the objects that were made under them, and what is left to do for each. */
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "proto/base/list.h"
 #include "daemon/granter/granter.h"
 #include "daemon/granter/thread.h"
-#include "daemon/granter/outbox.h"
-#include "daemon/granter/callers.h"
+
+/* Replies that wait until the front reads. While some wait nothing is read from the front, so their
+ * number is bounded: an answer for each object that was asked for, and for each lease that it is
+ * open, over, hung, and back. */
+
+enum { OUTBOX_MAX = GRANTER_OBJECTS_MAX + 6 * GRANTER_LEASES_MAX };
+
+struct outbox {
+	int link;
+	int error; /* 0, or the -errno of a send that failed: later replies are dropped */
+	unsigned first, n;
+	struct granter_reply waiting[OUTBOX_MAX];
+};
+
+void outbox_init(struct outbox *o, int link);
+void outbox_say(struct outbox *o, const struct granter_reply *p);
+
+/* Sends what waits, as far as there is room. */
+void outbox_flush(struct outbox *o);
+
+static inline bool outbox_is_empty(const struct outbox *o)
+{
+	return o->n == 0;
+}
+
+/* The processes for whom objects were made, each watched by one pidfd, however many it has: what is
+ * polled grows with the programs that are measured, and not with what they ask for. */
+
+enum { CALLERS = 2 * GRANTER_OBJECTS_MAX }; /* one for each object, if it comes to that */
+
+struct caller {
+	struct list link; /* in the list of watched callers, or of unused ones */
+	uint32_t pid;
+	int pidfd;
+	unsigned objects;
+};
+
+struct callers {
+	struct list watched, unused;
+	struct caller all[CALLERS];
+};
+
+void callers_init(struct callers *s);
+
+/* The process that has this pid now, counted with one more object. Returns 0, -ESRCH if there is
+ * none, -ENOSPC, or what pidfd_open() says. */
+int caller_add(struct callers *s, uint32_t pid, struct caller **ret);
+
+/* Counts one object less; a process without objects is no longer watched. p may be NULL. */
+void caller_release(struct callers *s, struct caller *p);
+
+/* The leases, the objects that were made under them, and what is left to do for each. */
 
 /* A lease first waits until earlier ones on its GPUs have ended. Then it is open. While it ends no
  * object is allocated under it, and those that it has are freed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/granter/outbox.h"
+#include "daemon/granter/leases.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -15,12 +15,9 @@
 #include "proto/base/standard.h"
 #include "daemon/base/log.h"
 #include "daemon/config/control.h"
-#include "daemon/gpu/probe.h"
-#include "daemon/supervisor/namer.h"
-#include "daemon/supervisor/options.h"
+#include "daemon/gpu/gpu.h"
 #include "daemon/supervisor/privilege.h"
-#include "daemon/supervisor/sockets.h"
-#include "daemon/supervisor/workers.h"
+#include "daemon/supervisor/supervisor.h"
 
 /* The supervisor. It opens the sockets, gives up what it does not need, starts the four workers,
  * and replaces any of them that dies (workers.c). It never reads a byte that a user sent. */

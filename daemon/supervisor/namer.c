@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/supervisor/namer.h"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -11,7 +10,7 @@
 
 #include "daemon/config/control.h"
 #include "daemon/supervisor/privilege.h"
-#include "daemon/supervisor/workers.h"
+#include "daemon/supervisor/supervisor.h"
 
 /* The child has nothing of ours but one end of a pipe, into which it writes the name. Its end
  * closes the pipe: what is in it then is the answer. It is reaped with the workers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/supervisor/options.h"
+#include "daemon/supervisor/supervisor.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/supervisor/worker.h"
+#include "daemon/supervisor/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,6 @@
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 #include "daemon/gpu/gpu.h"
-#include "daemon/gpu/planner.h"
 #include "daemon/granter/granter.h"
 #include "daemon/granter/thread.h"
 #include "daemon/supervisor/privilege.h"

@@ -14,7 +14,7 @@
 #include "proto/base/buffer.h"
 #include "daemon/base/log.h"
 #include "proto/base/utf8.h"
-#include "daemon/gpu/planner.h"
+#include "daemon/gpu/gpu.h"
 #include "proto/nvidia/vendor.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/granter/callers.h"
+#include "daemon/granter/leases.h"
 #include "proto/base/clean.h"
 
 /* Whom the granter watches: a process once, as long as it has objects, and never one for another

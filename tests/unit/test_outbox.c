@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/granter/outbox.h"
+#include "daemon/granter/leases.h"
 
 /* What the granter says while the front does not read: all of it arrives, in order, or the link is
  * over. */
