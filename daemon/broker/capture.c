@@ -188,18 +188,11 @@ bool capture_takes(const struct capture *c, pid_t pid)
 
 enum gpuctr_capture_state capture_reported_state(const struct capture *c)
 {
-	static const enum gpuctr_capture_state reported[CAPTURE_STATES] = {
-		[CAPTURE_PLANNING] = GPUCTR_CAPTURE_PLANNING,
-		[CAPTURE_QUEUED] = GPUCTR_CAPTURE_QUEUED,
-		[CAPTURE_CHECKING] = GPUCTR_CAPTURE_QUEUED,
-		[CAPTURE_OPENING] = GPUCTR_CAPTURE_QUEUED,
-		[CAPTURE_READY] = GPUCTR_CAPTURE_READY,
-		[CAPTURE_RUNNING] = GPUCTR_CAPTURE_RUNNING,
-		[CAPTURE_ENDING] = GPUCTR_CAPTURE_ENDING,
-		[CAPTURE_OVER] = GPUCTR_CAPTURE_ENDING,
-	};
-
-	return reported[c->state];
+	return c->state == CAPTURE_PLANNING  ? GPUCTR_CAPTURE_PLANNING
+	       : c->state < CAPTURE_READY    ? GPUCTR_CAPTURE_QUEUED
+	       : c->state == CAPTURE_READY   ? GPUCTR_CAPTURE_READY
+	       : c->state == CAPTURE_RUNNING ? GPUCTR_CAPTURE_RUNNING
+					     : GPUCTR_CAPTURE_ENDING;
 }
 
 const char *capture_describe_holder(struct arena *a, const struct capture *c)

@@ -212,14 +212,11 @@ static void free_capture(struct front *f, struct capture *c, const struct effect
 	capture_free(&f->registry, c);
 }
 
-static const struct {
-	void (*carry_out)(struct front *f, struct capture *c, const struct effect *e);
-} table[] = {
-	[EFFECT_NOTE] = { write_note },	 [EFFECT_REFUSE] = { refuse },
-	[EFFECT_CHECK] = { check },	 [EFFECT_QUEUED] = { send_queued },
-	[EFFECT_OPEN] = { open_lease },	 [EFFECT_READY] = { send_ready },
-	[EFFECT_STOP] = { stop_agents }, [EFFECT_CLOSE] = { close_lease },
-	[EFFECT_END] = { report_end },	 [EFFECT_FREE] = { free_capture },
+static void (*const table[])(struct front *f, struct capture *c, const struct effect *e) = {
+	[EFFECT_NOTE] = write_note,    [EFFECT_REFUSE] = refuse,     [EFFECT_CHECK] = check,
+	[EFFECT_QUEUED] = send_queued, [EFFECT_OPEN] = open_lease,   [EFFECT_READY] = send_ready,
+	[EFFECT_STOP] = stop_agents,   [EFFECT_CLOSE] = close_lease, [EFFECT_END] = report_end,
+	[EFFECT_FREE] = free_capture,
 };
 
 void effects_carry_out(struct front *f)
@@ -232,7 +229,7 @@ void effects_carry_out(struct front *f)
 	f->carrying_out = true;
 	capture_events_look_around(f);
 	while (broker_next(&f->broker, clock_now_ns(), &e)) {
-		table[e.type].carry_out(f, e.capture, &e);
+		table[e.type](f, e.capture, &e);
 	}
 	f->carrying_out = false;
 	if (!list_is_empty(&f->registry.captures)) {

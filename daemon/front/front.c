@@ -66,16 +66,12 @@ static void on_tick(uv_timer_t *t)
 	}
 }
 
-static void on_answer(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
-{
-}
-
 static void ping_link(struct rpc_client *l)
 {
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	if (list_is_empty(&l->pending)) {
-		rpc_client_request(l, NULL, &status, on_answer, NULL, 0);
+		rpc_client_request(l, NULL, &status, NULL, NULL, 0);
 	}
 }
 
