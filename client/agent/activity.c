@@ -139,9 +139,8 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	v->profiler->cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
 	lock_acquire(&v->lock);
 	v->dropped += dropped;
-	v->has_come = true;
 	v->others.n_heard++;
-	buffers_take_back(&v->buffers, buffer, valid);
+	buffers_take_back(&v->buffers, buffer);
 	lock_release(&v->lock);
 	if (!crowded && activity_is_crowded(v)) {
 		tell_crowd(v);

@@ -71,7 +71,6 @@ struct activity {
 	struct lock lock; /* of what follows */
 	struct graphs graphs;
 	struct repeated repeated;
-	bool has_come;	   /* a buffer has, since the last activity_hear() */
 	uint64_t heard_ns; /* the last flush by activity_hear() */
 	bool started;
 	bool copying; /* what is wanted, while started */

@@ -9,8 +9,7 @@
 enum {
 	PAUSE_OUT_MS = 4,
 	FORCED_EVERY_MS = 1000,
-	UNHEARD_MS = 500, /* without any buffer */
-	UNHEARD_MOST_MS = 2000,
+	HEAR_EVERY_MS = 1000,
 };
 
 void activity_do_while_quiet(struct activity *v, void (*act)(void *argument))
@@ -65,32 +64,17 @@ void activity_flush_forced(struct activity *v)
 	}
 }
 
-/* Buffers are each thread's own (CUPTI's default), so those of one may come and another's not. */
-static bool is_overdue(struct activity *v)
-{
-	uint64_t now_ns = clock_now_ns();
-	bool overdue;
-
-	LOCK_SCOPE(&v->lock);
-	overdue = now_ns >=
-		  v->heard_ns + (v->has_come ? UNHEARD_MOST_MS : UNHEARD_MS) * CLOCK_NS_PER_MS;
-	v->has_come = v->has_come && !overdue;
-	v->heard_ns = overdue ? now_ns : v->heard_ns;
-	return overdue;
-}
-
 /* Whoever divides samples waits for copies and kernels that no launch waits for: a thread that
  * makes few may take minutes to fill a buffer. */
-static bool is_heard(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->started && v->copying;
-}
-
 bool activity_hear(struct activity *v)
 {
-	bool hears = is_heard(v) && is_overdue(v);
+	uint64_t now_ns = clock_now_ns();
+	bool hears;
 
+	lock_acquire(&v->lock);
+	hears = v->started && v->copying && now_ns >= v->heard_ns + HEAR_EVERY_MS * CLOCK_NS_PER_MS;
+	v->heard_ns = hears ? now_ns : v->heard_ns;
+	lock_release(&v->lock);
 	if (hears) {
 		activity_flush_now(v);
 	}

@@ -31,9 +31,8 @@ void activity_flush_forced(struct activity *v);
  * out. False: it has some, and none has come. */
 bool activity_flush_out(struct activity *v, unsigned patience_ms);
 
-/* Where launches are not watched: makes CUPTI deliver its records if they have not come by
- * themselves, and returns whether it did. Only for the delivering thread, which must hold no lock.
- */
+/* Where copies are wanted: makes CUPTI deliver its records now and then, and returns whether it
+ * did. Only for the delivering thread, which must hold no lock. */
 bool activity_hear(struct activity *v);
 
 /* What CUPTI's records say, for activity.c. All with the lock of v. */

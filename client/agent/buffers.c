@@ -23,14 +23,11 @@
  * ours. */
 
 enum {
-	LEAST_BYTES = 64 * 1024,
-	STEP_BYTES = 4096,
-	LASTS_MS = 250,	  /* a buffer, because its first record waits until it is full */
-	RECENT_MS = 2000, /* from which the pace of records is known */
 	REST_MS = 2000,
 	REST_LEAST_MS = 200, /* where there are no other buffers */
-	SURPLUS_MAX = 1024,  /* of LEAST_BYTES each */
-	SURPLUS_MANY = 512,  /* more than threads launch */
+	SURPLUS_BYTES = 64 * 1024,
+	SURPLUS_MAX = 1024,
+	SURPLUS_MANY = 512, /* more than threads launch */
 };
 
 struct buffer_head {
@@ -109,7 +106,7 @@ static struct buffer_head *take_given(struct buffers *b, const void *data)
 
 static struct buffer_head *make(struct buffers *b, bool surplus)
 {
-	size_t bytes = surplus ? LEAST_BYTES : b->bytes;
+	size_t bytes = surplus ? SURPLUS_BYTES : b->bytes;
 	size_t *n = count_of(b, surplus);
 	struct buffer_head *head =
 		*n < (surplus ? SURPLUS_MAX : b->max) ? malloc(sizeof(*head)) : NULL;
@@ -153,33 +150,7 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max)
 	b->bytes = bytes;
 	b->max = max;
 	b->over = false;
-	b->filled = 0;
-	b->since_ns = clock_now_ns();
 	discard_rested(b);
-}
-
-/* CUPTI fills one for each thread that launches, at once. It has more where kernels have not ended:
- * then there are larger ones, lest there be none left. */
-static size_t count_bytes(const struct buffers *b, const struct buffer_head *head)
-{
-	double ms = (double)(clock_now_ns() - b->since_ns) / CLOCK_NS_PER_MS;
-	double bytes = (double)b->filled / (ms + 1) * LASTS_MS / (double)b->n_given;
-	size_t n =
-		bytes < (double)head->bytes ? (size_t)bytes / STEP_BYTES * STEP_BYTES : head->bytes;
-
-	return b->n_given > b->max / 4 ? head->bytes : n < LEAST_BYTES ? LEAST_BYTES : n;
-}
-
-/* What is long ago counts for less and less. */
-static void count_filled(struct buffers *b, size_t filled)
-{
-	uint64_t past_ns = clock_now_ns() - b->since_ns;
-
-	if (past_ns > RECENT_MS * CLOCK_NS_PER_MS) {
-		b->filled /= 2;
-		b->since_ns += past_ns / 2;
-	}
-	b->filled += filled;
 }
 
 static bool is_of_now(const struct buffers *b, const struct buffer_head *head)
@@ -215,7 +186,7 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	}
 	head->mark = b->mark;
 	b->n_given++;
-	*ret_bytes = head->surplus ? head->bytes : count_bytes(b, head);
+	*ret_bytes = head->bytes;
 	push(&b->given, head);
 	return head->data;
 }
@@ -232,14 +203,13 @@ bool buffers_is_given_up(const struct buffers *b, const void *data)
 	return (head && head->surplus) || b->n_surplus > SURPLUS_MANY;
 }
 
-void buffers_take_back(struct buffers *b, void *data, size_t filled)
+void buffers_take_back(struct buffers *b, void *data)
 {
 	struct buffer_head *head = take_given(b, data);
 
 	if (!head) {
 		return;
 	}
-	count_filled(b, filled);
 	if (b->forcing > 0) {
 		head->returned_ns = clock_now_ns();
 		append(&b->resting, head);

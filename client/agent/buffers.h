@@ -26,10 +26,9 @@ struct buffers {
 /* For a capture. What rests from the one before stays for a while, of whatever size. */
 void buffers_begin(struct buffers *b, size_t bytes, size_t max);
 
-/* For CUPTI, as malloc() returns it. *ret_bytes may be filled: as many as last for a moment, so
- * that the first of its records need not wait for long. Where there are enough it is a small
- * surplus one, whose records should be given up without delay. NULL: there are too many of these
- * too, or out of memory. */
+/* For CUPTI, as malloc() returns it, of *ret_bytes. Where there are enough it is a small surplus
+ * one, whose records should be given up without delay. NULL: there are too many of these too, or
+ * out of memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
 
 /* Has CUPTI this buffer from here? Others belong to the program. */
@@ -39,9 +38,9 @@ bool buffers_are_ours(const struct buffers *b, const void *data);
  * are many of these, all are, until there are fewer. */
 bool buffers_is_given_up(const struct buffers *b, const void *data);
 
-/* CUPTI returns it, filled with so many bytes. It may be used again, at once or later, or is freed.
- * One that is not ours is left alone. */
-void buffers_take_back(struct buffers *b, void *data, size_t filled);
+/* CUPTI returns it. It may be used again, at once or later, or is freed. One that is not ours is
+ * left alone. */
+void buffers_take_back(struct buffers *b, void *data);
 
 /* From now on n_marked tells how many of those that CUPTI has at this moment have not come back. */
 void buffers_mark(struct buffers *b);

@@ -67,11 +67,15 @@ static void check_device(struct capture *c, struct device_info *d)
 	}
 }
 
-struct device_info *devices_find_numbered(struct capture *c, CUdevice device)
+struct device_info *devices_find(struct capture *c)
 {
 	struct device_info *d = NULL;
 	bool fresh = false;
+	CUdevice device;
 
+	if (c->profiler->cuCtxGetDevice(&device) != CUDA_SUCCESS) {
+		return NULL;
+	}
 	lock_acquire(&c->devices_lock);
 	for (size_t i = 0; i < c->n_devices; i++) {
 		d = c->devices[i]->index == (uint32_t)device ? c->devices[i] : d;
@@ -89,15 +93,6 @@ struct device_info *devices_find_numbered(struct capture *c, CUdevice device)
 		capture_announce(c);
 	}
 	return d;
-}
-
-struct device_info *devices_find(struct capture *c)
-{
-	CUdevice device;
-
-	return c->profiler->cuCtxGetDevice(&device) == CUDA_SUCCESS
-		       ? devices_find_numbered(c, device)
-		       : NULL;
 }
 
 void devices_free(struct capture *c)

@@ -24,6 +24,5 @@ struct device_info {
 /* Finds or makes the device of the calling thread's context; NULL: out of room. Announces a new
  * device, and reports why it cannot be measured. */
 struct device_info *devices_find(struct capture *c);
-struct device_info *devices_find_numbered(struct capture *c, CUdevice device);
 
 void devices_free(struct capture *c);

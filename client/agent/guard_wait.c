@@ -22,6 +22,63 @@ enum { WAITS = 3, SPIN_US = 200, PAUSE_US = 50 };
 #define KNOWN_MOST_NS (16 * CLOCK_NS_PER_MS) /* what other functions prove of one */
 #define LONG_NS (250 * CLOCK_NS_PER_MS)
 
+/* --- suspects --- */
+
+struct suspect *suspects_find(struct suspects *l, uintptr_t work)
+{
+	for (size_t i = 0; i < SUSPECTS_MAX; i++) {
+		uintptr_t found = atomic_load(&l->v[i].work);
+
+		if (found == work || found == 0) {
+			return found == work && work != 0 ? &l->v[i] : NULL;
+		}
+	}
+	return NULL;
+}
+
+/* Makes an entry. NULL: there is no room. */
+static struct suspect *note_suspect(struct suspects *l, uintptr_t work)
+{
+	for (size_t i = 0; work != 0 && i < SUSPECTS_MAX; i++) {
+		uintptr_t found = 0;
+
+		if (atomic_compare_exchange_strong(&l->v[i].work, &found, work) || found == work) {
+			return &l->v[i];
+		}
+	}
+	return NULL;
+}
+
+/* A kernel ended while a launch waited for it, so it ended by itself: the launching thread could
+ * not let it go. */
+static void ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_ns)
+{
+	struct suspect *e = note_suspect(l, work);
+
+	if (e) {
+		atomic_store(&e->in_vain, 0);
+	}
+	if (e && takes_ns > atomic_load(&e->takes_ns)) {
+		atomic_store(&e->takes_ns, takes_ns);
+	}
+}
+
+/* A kernel ended after a launch had waited for it in vain. alone: before any other stream was given
+ * work, so it does not wait for later launches. */
+static void ended_later(struct suspects *l, uintptr_t work, bool alone)
+{
+	struct suspect *e = note_suspect(l, work);
+
+	if (e && alone) {
+		atomic_fetch_add(&e->proofs, 1);
+	} else if (e) {
+		atomic_store(&e->proofs, 0);
+		atomic_fetch_add(&e->in_vain, 1);
+	}
+}
+
+/* --- waiting --- */
+
 bool guard_wait_is_wide(const struct capture *c)
 {
 	return atomic_load(&c->n_contexts) > 1;
@@ -138,10 +195,10 @@ static bool look_at_awaited(struct capture *c, struct guard *g, const struct wai
 	}
 	a->is_set = false;
 	if (s && s->asked_ns - s->begin_ns > SETTLES_NS) {
-		suspects_ended_by_itself(&c->suspects, a->work, s->asked_ns - a->since_ns);
+		ended_by_itself(&c->suspects, a->work, s->asked_ns - a->since_ns);
 	} else if (!s && a->waited) {
-		suspects_ended_later(&c->suspects, a->work,
-				     a->is_alone && !g->several && !atomic_load(&g->elsewhere));
+		ended_later(&c->suspects, a->work,
+			    a->is_alone && !g->several && !atomic_load(&g->elsewhere));
 		g->in_vain = 0;
 	}
 	return true;
@@ -297,7 +354,7 @@ void guard_wait_note_in_vain(struct capture *c, struct ranges *r, uint64_t limit
 		guard_wait_watch(c, r, work, atomic_load(&g->other_stream), true);
 	}
 	if (limit_ns >= LONG_NS && capture_is_measuring(c)) {
-		e = suspects_note(&c->suspects, work);
+		e = note_suspect(&c->suspects, work);
 		if (e) {
 			atomic_store(&e->in_vain, SUSPECT_CERTAIN);
 		}
@@ -342,52 +399,4 @@ bool guard_wait_for_streams(struct capture *c, struct ranges *r, CUstream except
 		}
 	}
 	return o != IN_VAIN;
-}
-
-struct suspect *suspects_find(struct suspects *l, uintptr_t work)
-{
-	for (size_t i = 0; i < SUSPECTS_MAX; i++) {
-		uintptr_t found = atomic_load(&l->v[i].work);
-
-		if (found == work || found == 0) {
-			return found == work && work != 0 ? &l->v[i] : NULL;
-		}
-	}
-	return NULL;
-}
-
-struct suspect *suspects_note(struct suspects *l, uintptr_t work)
-{
-	for (size_t i = 0; work != 0 && i < SUSPECTS_MAX; i++) {
-		uintptr_t found = 0;
-
-		if (atomic_compare_exchange_strong(&l->v[i].work, &found, work) || found == work) {
-			return &l->v[i];
-		}
-	}
-	return NULL;
-}
-
-void suspects_ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_ns)
-{
-	struct suspect *e = suspects_note(l, work);
-
-	if (e) {
-		atomic_store(&e->in_vain, 0);
-	}
-	if (e && takes_ns > atomic_load(&e->takes_ns)) {
-		atomic_store(&e->takes_ns, takes_ns);
-	}
-}
-
-void suspects_ended_later(struct suspects *l, uintptr_t work, bool alone)
-{
-	struct suspect *e = suspects_note(l, work);
-
-	if (e && alone) {
-		atomic_fetch_add(&e->proofs, 1);
-	} else if (e) {
-		atomic_store(&e->proofs, 0);
-		atomic_fetch_add(&e->in_vain, 1);
-	}
 }

@@ -66,20 +66,11 @@ struct suspects {
 	struct suspect v[SUSPECTS_MAX];
 };
 
-/* NULL: nothing is known; suspects_note() makes an entry, and returns NULL if there is no room. */
+/* NULL: nothing is known. */
 struct suspect *suspects_find(struct suspects *l, uintptr_t work);
-struct suspect *suspects_note(struct suspects *l, uintptr_t work);
 
 /* Launches no longer wait for a suspect's kernels. */
 static inline bool suspect_is_certain(const struct suspect *e)
 {
 	return e && atomic_load(&e->in_vain) >= SUSPECT_CERTAIN;
 }
-
-/* A kernel ended while a launch waited for it, so it ended by itself: the launching thread could
- * not let it go. */
-void suspects_ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_ns);
-
-/* A kernel ended after a launch had waited for it in vain. alone: before any other stream was given
- * work, so it does not wait for later launches. */
-void suspects_ended_later(struct suspects *l, uintptr_t work, bool alone);

@@ -42,8 +42,10 @@ static void match_anew(struct nvtx_filter *f, const struct stack *s, uint64_t *s
 	}
 }
 
-const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
-				 struct nvtx_matched *buffer)
+/* The matches of the calling thread's stack, in buffer or in the stack's own memory; before them
+ * are those of the stack below its topmost range. */
+static const uint64_t *match_stack(struct nvtx_filter *f, uint32_t capture,
+				   struct nvtx_matched *buffer)
 {
 	struct stack *s = nvtx_stack();
 	struct stack_matches *m = s ? &s->matches : NULL;
@@ -106,7 +108,7 @@ bool nvtx_selects(struct nvtx_filter *f, uint32_t capture)
 	const uint64_t *started = match_started(f, capture);
 	struct nvtx_matched buffer;
 
-	return nvtx_filter_selects(f, nvtx_match_stack(f, capture, &buffer), started);
+	return nvtx_filter_selects(f, match_stack(f, capture, &buffer), started);
 }
 
 /* A range begins a phase if its push or start makes the expression match; the phase ends with the
@@ -134,7 +136,7 @@ uint32_t nvtx_watch_push(struct stack *s)
 
 	if (c) {
 		f = &c->filter.nvtx;
-		state = nvtx_match_stack(f, c->number, &buffer);
+		state = match_stack(f, c->number, &buffer);
 		below = s->n > 1 && state != buffer.v ? state - f->n_terms : NULL;
 		begun = begin(c, nvtx_filter_triggers(f, f->range, below, state),
 			      nvtx_filter_triggers(f, f->step, below, state));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The matches of the calling thread's stack, in buffer or in the stack's own memory; before them
- * are those of the stack below its topmost range. */
+/* How the ranges that are open select launches, and begin or end the phases of phase.h. */
 
 #include <stdint.h>
 
@@ -11,14 +10,9 @@
 
 struct capture;
 
-const uint64_t *nvtx_match_stack(struct nvtx_filter *f, uint32_t capture,
-				 struct nvtx_matched *buffer);
-
 /* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is
  * the number of the one that f belongs to. */
 bool nvtx_selects(struct nvtx_filter *f, uint32_t capture);
-
-/* Reports ranges and marks that begin or end a measured phase to phase.h. */
 
 /* To be called after a push, and after the start of a start/end range. Returns the number of the
  * capture in which the range has begun a phase, for nvtx_watch_end(); 0: none. */

@@ -115,7 +115,7 @@ static bool take_over(struct capture *c, struct ranges *r)
 		}
 		if (ranges_enter(c->profiler, other)) {
 			gate_shut(&other->gate);
-			any = ranges_disable(c, other) || any;
+			any = method_ranges.disable(c, other) || any;
 			gate_let_in(&other->gate);
 			ranges_leave(c->profiler);
 		}
@@ -432,7 +432,7 @@ void ranges_settle(struct capture *c, struct ranges *r)
 	gate_leave(&r->gate);
 }
 
-bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret)
+static bool open_range(struct capture *c, struct ranges *r, struct section *v, struct launch **ret)
 {
 	const struct guard_launch *g = &v->launched;
 
@@ -462,7 +462,7 @@ bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct 
 	return true;
 }
 
-void ranges_close(struct capture *c, struct ranges *r, struct section *v, bool launched)
+static void end_range(struct capture *c, struct ranges *r, struct section *v, bool launched)
 {
 	const struct guard_launch *g = &v->launched;
 
@@ -493,7 +493,7 @@ static bool try_flush(struct capture *c, struct ranges *r)
 	return true;
 }
 
-bool ranges_flush(struct capture *c, struct ranges *r)
+static bool flush(struct capture *c, struct ranges *r)
 {
 	bool done = try_flush(c, r);
 
@@ -501,7 +501,7 @@ bool ranges_flush(struct capture *c, struct ranges *r)
 	return done;
 }
 
-bool ranges_disable(struct capture *c, struct ranges *r)
+static bool release_counters(struct capture *c, struct ranges *r)
 {
 	bool may = (r->state != RANGES_STARTED || release(c, r, false)) &&
 		   (!r->object || guard_may_block(c, r, false));
@@ -526,5 +526,4 @@ void ranges_abandon(struct capture *c, struct ranges *r)
 	r->state = RANGES_BROKEN;
 }
 
-const struct method method_ranges = { ranges_open, ranges_close, ranges_flush, ranges_disable,
-				      false };
+const struct method method_ranges = { open_range, end_range, flush, release_counters, false };

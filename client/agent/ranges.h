@@ -88,21 +88,9 @@ static inline void ranges_leave(const struct profiler *p)
 struct capture;
 struct section;
 
-/* With the lock held and the context current. True: a range is open and *ret is to be filled; then
- * ranges_close() must follow. False: the launch is not measured and has been counted. */
-bool ranges_open(struct capture *c, struct ranges *r, struct section *v, struct launch **ret);
-void ranges_close(struct capture *c, struct ranges *r, struct section *v, bool launched);
-
 /* Without the lock, before a call gives the GPU other work: makes up for what had to wait until the
  * GPU is idle, if it is now. Does not wait for the GPU. */
 void ranges_settle(struct capture *c, struct ranges *r);
-
-/* With the lock held. Ends the batch and queues it; the next launch starts a new one. False: not
- * possible now, because running kernels may wait for something. */
-bool ranges_flush(struct capture *c, struct ranges *r);
-
-/* As ranges_flush(), and releases the counters. The context must still exist. */
-bool ranges_disable(struct capture *c, struct ranges *r);
 
 /* Releases the counters for good, without a call that waits. Launches of the batch count as failed.
  */

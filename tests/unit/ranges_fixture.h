@@ -160,7 +160,7 @@ static inline bool launch_in(struct ranges *where)
 
 	n_launched++;
 	made_clock.now_ns += MS;
-	measured = ranges_open(&c, where, &v, &l);
+	measured = method_ranges.open(&c, where, &v, &l);
 	if (measured) {
 		*l = (struct launch){ .pass = (uint8_t)where->measured_pass };
 		gpu.at_work = gpu.at_work || gpu.gets_launched;
@@ -169,7 +169,7 @@ static inline bool launch_in(struct ranges *where)
 			assert_true(gate_other_begins(&where->gate, true));
 			guard_other_ends(where, beside);
 		}
-		ranges_close(&c, where, &v, true);
+		method_ranges.close(&c, where, &v, true);
 	}
 	deliver();
 	return measured;
@@ -193,7 +193,8 @@ static inline void finish(void)
 	size_t n = atomic_load(&c.n_contexts);
 
 	for (size_t i = 0; i < n; i++) {
-		assert_true(contexts[i].state == RANGES_BROKEN || ranges_disable(&c, &contexts[i]));
+		assert_true(contexts[i].state == RANGES_BROKEN ||
+			    method_ranges.disable(&c, &contexts[i]));
 	}
 	deliver();
 	assert_int_equal(gpu.n_pushed, 0);

@@ -821,7 +821,7 @@ TEST(copies_are_heard_of)
 	f->activity.heard_ns = begin_ns + LONG_NS;
 	activity_hear(&f->activity);
 	expect_copies(f, 0);
-	f->activity.heard_ns = begin_ns - 501 * CLOCK_NS_PER_MS;
+	f->activity.heard_ns = begin_ns - 1001 * CLOCK_NS_PER_MS;
 	activity_hear(&f->activity);
 	assert_true(f->activity.heard_ns >= begin_ns); /* for so long again */
 	f->activity.heard_ns += LONG_NS;

@@ -109,13 +109,13 @@ RANGES_TEST(a_batch_that_ends_early_gives_it_away_once)
 	capture(3);
 	launch_many(10);
 	assert_in_range(r->batch_begin_ns, began_ns, made_clock.now_ns - 9 * MS);
-	assert_true(ranges_flush(&c, r));
+	assert_true(method_ranges.flush(&c, r));
 	assert_int_equal(r->pass, 1);
 	launch_many(64);
 	assert_int_equal(r->pass, 2);
-	assert_true(ranges_flush(&c, r));
+	assert_true(method_ranges.flush(&c, r));
 	assert_int_equal(r->pass, 2);
-	assert_true(ranges_flush(&c, r)); /* of nothing */
+	assert_true(method_ranges.flush(&c, r)); /* of nothing */
 	assert_int_equal(r->pass, 2);
 	finish();
 }
@@ -186,8 +186,8 @@ RANGES_TEST(nothing_is_started_while_the_gpu_works)
 	launch_many(64);
 	gpu.at_work = true;
 	assert_false(launch());
-	assert_false(ranges_flush(&c, r));
-	assert_false(ranges_disable(&c, r));
+	assert_false(method_ranges.flush(&c, r));
+	assert_false(method_ranges.disable(&c, r));
 	assert_int_equal(delivered.n, 0);
 	gpu.at_work = false;
 	launch_many(1);

@@ -91,7 +91,7 @@ RANGES_TEST(what_is_abandoned_is_counted)
 	ranges_abandon(&c, r);
 	assert_int_equal(atomic_load(&c.counters.failed), 10);
 	assert_true(gpu.object[0].started);
-	assert_true(ranges_disable(&c, r));
+	assert_true(method_ranges.disable(&c, r));
 	assert_false(gpu.object[0].started || gpu.object[0].enabled);
 	assert_int_equal(r->state, RANGES_BROKEN);
 	assert_false(launch());
@@ -165,8 +165,8 @@ RANGES_TEST(a_range_is_held_until_its_kernel_has_ended)
 	assert_true(launch()); /* its range is open still */
 	assert_true(r->guard.holds);
 	assert_false(launch());
-	assert_false(ranges_flush(&c, r));
-	assert_false(ranges_disable(&c, r));
+	assert_false(method_ranges.flush(&c, r));
+	assert_false(method_ranges.disable(&c, r));
 	gpu.at_work = false;
 	assert_true(launch());
 	assert_false(r->guard.holds);
@@ -186,7 +186,7 @@ RANGES_TEST(a_held_range_is_closed_at_the_end)
 		gpu.gets_launched = true;
 		assert_true(launch());
 		gpu.at_work = false;
-		assert_true(i ? ranges_flush(&c, r) : ranges_disable(&c, r));
+		assert_true(i ? method_ranges.flush(&c, r) : method_ranges.disable(&c, r));
 		assert_false(r->guard.holds);
 		finish();
 		assert_int_equal(delivered.n, 6);
@@ -208,7 +208,7 @@ RANGES_TEST(a_held_range_that_cannot_be_closed_ends_the_batch)
 	assert_true(launch());
 	gpu.at_work = false;
 	gpu.pop = CUPTI_ERROR_UNKNOWN;
-	assert_true(ranges_flush(&c, r));
+	assert_true(method_ranges.flush(&c, r));
 	assert_int_equal(r->state, RANGES_BROKEN);
 	gpu.pop = CUPTI_SUCCESS;
 	finish();
