@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "client/lib/internal.h"
 #include "proto/base/utf8.h"
 
-/* Calls of the program append to the output, and send what the socket takes. */
+/* What every file of the library needs: the last error, options, and the output, to which calls of
+ * the program append, and which they send as far as the socket takes it. */
 
 void sending_flush(struct gpuctr *g)
 {
@@ -49,4 +52,51 @@ void connection_name(const char *program, char *name, size_t size)
 {
 	snprintf(name, size, "%s", program ? program : "");
 	utf8_repair(name);
+}
+
+/* What gpuctr_last_error() tells. */
+
+int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy)
+{
+	refusal_set(&g->refusal, code, remedy, "%s", message);
+	g->error = (struct gpuctr_error){ code, g->refusal.message, g->refusal.remedy };
+	return code;
+}
+
+int connection_refuse(struct gpuctr *g, const struct refusal *r)
+{
+	return connection_fail(g, r->code, r->message, r->remedy);
+}
+
+const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
+{
+	return &g->error;
+}
+
+/* A struct that a program passes in begins with its size as the program was compiled. A shorter one
+ * is of an older program: members that it lacks are zero, which means the behaviour from before
+ * they came. A longer one is of a newer program, and is accepted if the members that this library
+ * does not know are zero. */
+
+int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given)
+{
+	size_t given_size;
+
+	memcpy(&given_size, given, sizeof(given_size));
+	if (given_size < sizeof(given_size)) {
+		return connection_fail(g, GPUCTR_E_BAD_REQUEST,
+				       "a struct given to libgpuctr does not begin with its size",
+				       "Initialize it with GPUCTR_INIT.");
+	}
+	for (size_t i = size; i < given_size; i++) {
+		if (((const unsigned char *)given)[i] != 0) {
+			return connection_fail(g, GPUCTR_E_BAD_REQUEST,
+					       "the program asks for something that came after "
+					       "libgpuctr " GPUCTR_VERSION,
+					       "Install the libgpuctr that it was built with.");
+		}
+	}
+	memset(ret, 0, size);
+	memcpy(ret, given, given_size < size ? given_size : size);
+	return 0;
 }
