@@ -46,7 +46,23 @@ struct look {
 	const struct window *w;
 	uint32_t positions, metric;
 	size_t from, to;
+	size_t first; /* kernel that may run in one of them, at a shift of up to ROUGH_NS */
 };
+
+/* The last kernel that begins before a sample that is shifted. */
+static size_t find_first(const struct window *w, size_t sample)
+{
+	size_t low = 0, high = sample < w->samples_used ? w->kernels_used : 0;
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		int is_before =
+			w->kernels[middle].k.start_ns + ROUGH_NS < w->samples[sample].start_ns;
+
+		*(is_before ? &low : &high) = middle;
+	}
+	return low;
+}
 
 /* Samples in the middle of the window during which something ran. */
 static void look_init(struct look *l, const struct window *w, uint32_t positions, uint32_t metric,
@@ -66,7 +82,7 @@ static void look_init(struct look *l, const struct window *w, uint32_t positions
 		from += (to - from - most) / 2;
 		to = from + most;
 	}
-	*l = (struct look){ w, positions, metric, from, to };
+	*l = (struct look){ w, positions, metric, from, to, find_first(w, from) };
 }
 
 struct group {
@@ -79,7 +95,7 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 {
 	const struct window *w = l->w;
 	double squares = 0, between = 0;
-	size_t k = 0;
+	size_t k = l->first;
 
 	if (effort_spend(w->effort, ROUGH_COST * (double)(l->to - l->from + count))) {
 		return 0;
