@@ -57,7 +57,7 @@ void files_discard(struct files *f, int64_t since_ns);
 struct store_reader *files_read(struct files *f);
 /* All that was recorded, in one file or in several; *at is 0 at first. NULL: there is no more. */
 struct store_reader *files_next(struct files *f, size_t *at);
-/* A record's values, which are known now: into its file, and to where the stream reads them. */
+/* A record's values, which are known now, into its file. */
 void files_values(struct files *f, const struct gpuctr_record *record);
 /* After those of a process. */
 void files_values_end(struct files *f, unsigned process);
@@ -73,6 +73,8 @@ void files_flush(struct files *f);
 void files_end(struct files *f, const struct gpuctr_end *end);
 /* Prints a line of nodes.h for each file that exists; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
+/* Are values of samples in the file that files_read() reads? */
+bool files_have_values(const struct files *f);
 /* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);
 uint64_t files_unsaved(const struct files *f); /* records */

@@ -99,23 +99,18 @@ struct store_reader *files_next(struct files *f, size_t *at)
 	return reader;
 }
 
-static void write_values(struct file *file, const struct gpuctr_record *record)
-{
-	if (file_wake(file)) {
-		file_check(file, store_write_values(file->store, record));
-	}
-}
-
 void files_values(struct files *f, const struct gpuctr_record *record)
 {
 	struct file *file = file_of(f, record->process);
 
-	if (file) {
-		write_values(file, record);
+	if (file && file_wake(file)) {
+		file_check(file, store_write_values(file->store, record));
 	}
-	if (file_aside(f)) {
-		write_values(file_aside(f), record);
-	}
+}
+
+bool files_have_values(const struct files *f)
+{
+	return f->recorded && f->recorded->path && !f->recorded->failed;
 }
 
 void files_values_end(struct files *f, unsigned process)

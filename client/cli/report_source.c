@@ -84,10 +84,10 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 {
 	struct report_source *s = userdata;
 	struct gpuctr_record copy = *of_file;
-	const struct gpuctr_record *record = s->attributes ? &copy : of_file;
+	const struct gpuctr_record *record = s->sampled ? &copy : of_file;
 	bool wanted;
 
-	if (s->attributes) {
+	if (s->sampled) {
 		sampled_apply(s->sampled, s->next++, &copy);
 	}
 	s->records++;
@@ -184,7 +184,7 @@ static int on_end(const struct store_info *info, void *userdata)
 	/* A file of some of the processes has any of their numbers. */
 	s->summary->processes_here = (unsigned)info->n_processes;
 	take_unsampled(s, info);
-	s->unattributed += info->has_samples && !timeline_is(info) && !s->attributes &&
+	s->unattributed += info->has_samples && !timeline_is(info) && !s->sampled &&
 			   !info->complete && info->sample_ns == 0;
 	if (info->complete || info->totals.seen > 0) {
 		add_totals(&s->end.totals, &info->totals);
@@ -289,9 +289,16 @@ bool report_source_read(struct report_source *s, const char *path)
 	return (!s->attributes || attribute(s, path)) && read_capture(s, NULL, path);
 }
 
-bool report_source_read_open(struct report_source *s, struct store_reader *reader)
+bool report_source_read_open(struct report_source *s, struct store_reader *reader,
+			     struct sampled *sampled)
 {
-	return read_capture(s, reader, NULL);
+	bool ok;
+
+	s->sampled = sampled;
+	ok = read_capture(s, reader, NULL);
+	s->sampled = NULL;
+	s->next = 0;
+	return ok;
 }
 
 static bool has_samples_alone(const struct report_source *s)

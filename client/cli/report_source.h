@@ -41,8 +41,10 @@ struct report_source {
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
 			const struct strings *where);
 bool report_source_read(struct report_source *s, const char *path);
-/* Of a run that ends: what its writer has written (store_read_back()). */
-bool report_source_read_open(struct report_source *s, struct store_reader *reader);
+/* Of a run that ends: what its writer has written (store_read_back()). sampled: what has the
+ * values of its records; NULL: the file has them. */
+bool report_source_read_open(struct report_source *s, struct store_reader *reader,
+			     struct sampled *sampled);
 /* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
 /* Where no launch is shown: appends why, and what to do. */

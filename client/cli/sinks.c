@@ -189,6 +189,7 @@ void sinks_discard(struct sinks *s, int64_t since_ns)
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns)
 {
 	s->unsampled = text;
+	s->sample_ns = sample_ns;
 	files_unsampled(&s->files, text, sample_ns);
 }
 
@@ -369,6 +370,10 @@ static void add_known(const struct sinks *s, struct report_source *source)
 	end->error = s->error;
 	end->has_totals = summary_has_totals(s->error);
 	end->unfinished = false;
+	if (s->unsampled && source->unsampled.n == 0) {
+		buf_text(&source->unsampled, s->unsampled);
+		end->sampled_ns = s->sample_ns;
+	}
 	source->speechless = 0; /* run.c has told for how long */
 	source->summary->processes = 0;
 	source->summary->processes_here = s->processes;
@@ -388,7 +393,7 @@ static bool report(struct sinks *s, struct report_source *source, struct buf *b)
 	source->width = terminal_width(fd);
 	source->styled = terminal_has_style(fd);
 	for (size_t i = 0; ok && (reader = files_next(&s->files, &i));) {
-		ok = report_source_read_open(source, reader);
+		ok = report_source_read_open(source, reader, s->sampled);
 		store_reader_free(reader);
 	}
 	add_known(s, source);
@@ -477,6 +482,8 @@ void sinks_close(struct sinks *s)
 		files_write_names(&s->files, expand_node(), stdout);
 	}
 	ranks_deinit(&s->ranks);
+	s->sampled = sampled_free(s->sampled);
+	s->reader = store_reader_free(s->reader);
 	files_close(&s->files);
 	s->attributor = attributor_free(s->attributor);
 	free_gpus(s);

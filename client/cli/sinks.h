@@ -25,8 +25,13 @@ struct sinks {
 	int error;     /* of it */
 	struct gpuctr_totals totals;
 	bool program_refused; /* the program ended as one that we refuse does */
-	/* Of samples; filled in by the caller before the end. */
-	const char *unsampled;
+	/* Of a sampled run: what has the values of its records, where no file has them, and what
+	 * they are read from. */
+	struct sampled *sampled;
+	struct store_reader *reader;
+	const char *unsampled; /* how many have none; NULL: nothing was sampled */
+	uint64_t sample_ns;
+	size_t n_streamed; /* records of these */
 };
 
 /* A sampled run is recorded until it ends; sinks_attribute() then gives its records their values,

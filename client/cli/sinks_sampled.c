@@ -60,7 +60,7 @@ void sinks_attribute(struct sinks *s, const struct attributing *a)
 			   STORE_VALUES,
 	};
 	struct valuing v = { .sinks = s, .how = a };
-	struct store_reader *reader = files_read(&s->files);
+	struct store_reader *reader = s->reader = files_read(&s->files);
 	struct store_error error = { 0 };
 	int r = reader ? sampled_read(reader, a->on_pause, a->user, &v.sampled) : 0;
 
@@ -79,8 +79,7 @@ void sinks_attribute(struct sinks *s, const struct attributing *a)
 	if (r) {
 		say_unreadable(r, error.code ? &error : store_reader_error(reader));
 	}
-	sampled_free(v.sampled);
-	store_reader_free(reader);
+	s->sampled = files_have_values(&s->files) ? sampled_free(v.sampled) : v.sampled;
 }
 
 static int stream_each_process(const struct store_process *process, void *userdata)
@@ -92,7 +91,13 @@ static int stream_each_process(const struct store_process *process, void *userda
 static int stream_each_record(const struct gpuctr_record *record, const struct attribution *what,
 			      void *userdata)
 {
-	stream_record(((struct sinks *)userdata)->stream, record, what);
+	struct sinks *s = userdata;
+	struct gpuctr_record copy = *record;
+
+	if (s->sampled) {
+		sampled_apply(s->sampled, s->n_streamed++, &copy);
+	}
+	stream_record(s->stream, &copy, what);
 	return 0;
 }
 
