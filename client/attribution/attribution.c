@@ -19,9 +19,8 @@
 #define WINDOW_SAMPLES ((size_t)1 << 20)
 #define WINDOW_KERNELS ((size_t)1 << 18)
 #define SHIFT_MOST_NS 20000
-/* Records of kernels come in buffers of several streams, so some come this much later than
- * others. */
-#define LATE_NS 100000000
+/* Times of which something is not known matter to kernels that end by so much later. */
+#define LONG_NS 100000000
 /* Bounds of times, so that no difference overflows: 146 years around 1970. */
 #define TIME_MOST (INT64_MAX / 2)
 #define POSITIONS_MOST 65536
@@ -44,7 +43,7 @@ struct attribution *attribution_new(const struct attribution_options *options)
 		a->options.window_samples = WINDOW_SAMPLES;
 	}
 	a->window.metrics = options->metrics;
-	a->done_ns = INT64_MIN;
+	a->done_ns = a->last_kernel_ns = a->last_sample_ns = INT64_MIN;
 	for (uint32_t i = 0; i < options->metrics; i++) {
 		a->metrics[i].shift_ns = SHIFT_USUAL_NS;
 	}
@@ -252,7 +251,7 @@ static void forget(struct attribution *a, size_t samples, int end)
 			w->samples_used * w->metrics * sizeof(double));
 	}
 	if (a->done_ns != INT64_MIN) {
-		window_forget_times(w, a->done_ns - LATE_NS);
+		window_forget_times(w, a->done_ns - LONG_NS);
 	}
 }
 
@@ -339,18 +338,15 @@ static void give_up(struct attribution *a, size_t samples)
 	}
 }
 
-/* force: attributes what has come, although records of kernels may still come late. */
+/* force: attributes what has come, although kernels that come may belong to it. */
 static int attribute(struct attribution *a, int force, int end)
 {
-	struct window *w = &a->window;
 	int64_t until_ns = INT64_MAX;
 	size_t samples;
-	int r = window_sort(w, &a->counts.bad_samples);
+	int r;
 
 	effort_renew(&a->effort);
-	if (r == 0) {
-		r = place(a, end || force, &until_ns);
-	}
+	r = place(a, end || force, &until_ns);
 	if (r == 0) {
 		r = decide_locals(a);
 	}
@@ -364,12 +360,9 @@ static int attribute(struct attribution *a, int force, int end)
 	if (r < 0) {
 		return r;
 	}
-	if (!end && !force) {
-		int64_t last = w->kernels_used
-				       ? w->kernels[w->kernels_used - 1].k.start_ns - LATE_NS
-				       : INT64_MIN;
-
-		until_ns = last < until_ns ? last : until_ns;
+	/* All kernels that began by then have come. */
+	if (!end && !force && a->last_sample_ns < until_ns) {
+		until_ns = a->last_sample_ns;
 	}
 	samples = find_complete(a, until_ns);
 	r = samples > 0 ? values_attribute(a, samples) : 0;
@@ -435,6 +428,8 @@ int attribution_kernel(struct attribution *a, const struct attribution_kernel *k
 	struct window_kernel told = { .k = k, .local = 1 };
 	int r;
 
+	int64_t after_ns = a->last_kernel_ns;
+
 	a->counts.kernels++;
 	effort_earn(&a->effort, a->options.metrics);
 	if (!time_is_good(k.start_ns, k.end_ns)) {
@@ -443,11 +438,13 @@ int attribution_kernel(struct attribution *a, const struct attribution_kernel *k
 		return 0;
 	}
 	k.end_ns += k.end_ns == k.start_ns;
-	if (a->done_ns != INT64_MIN && k.start_ns < a->done_ns + a->shift_most_ns) {
+	if (k.start_ns < after_ns ||
+	    (a->done_ns != INT64_MIN && k.start_ns < a->done_ns + a->shift_most_ns)) {
 		a->counts.late_kernels++;
 		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
 		return 0;
 	}
+	a->last_kernel_ns = k.start_ns;
 	r = window_add_kernel(&a->window, &k);
 	return r == 0 ? attribute_full(a) : r;
 }
@@ -466,10 +463,11 @@ int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		a->counts.bad_samples++;
 		return 0;
 	}
-	if (a->done_ns != INT64_MIN && start_ns < a->done_ns) {
+	if (start_ns < a->last_sample_ns) {
 		a->counts.late_samples++;
 		return 0;
 	}
+	a->last_sample_ns = end_ns;
 	r = window_add_sample(&a->window, start_ns, end_ns, values);
 	return r == 0 ? attribute_full(a) : r;
 }

@@ -2,8 +2,9 @@
 #pragma once
 
 /* What each kernel did, from samples of the whole device and from when each kernel ran. Kernels and
- * samples come as they come, live or from a file; memory is bounded. See
- * docs/internals/attribution.md for the model. Nothing here is thread-safe. */
+ * samples come in the order of their starts, each kernel before the first sample that it ran in;
+ * memory is bounded. See docs/internals/attribution.md for the model. Nothing here is thread-safe.
+ */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -69,11 +70,10 @@ struct attribution_options {
 };
 
 struct attribution_counts {
-	uint64_t kernels, samples;	   /* that came */
-	uint64_t bad_kernels, bad_samples; /* counts of invalid times, and of invalid values */
-	uint64_t late_kernels,
-		late_samples; /* samples that came when their time was attributed already */
-	uint64_t gaps;	      /* between samples */
+	uint64_t kernels, samples;	     /* that came */
+	uint64_t bad_kernels, bad_samples;   /* counts of invalid times, and of invalid values */
+	uint64_t late_kernels, late_samples; /* that came out of their order, or overlap others */
+	uint64_t gaps;			     /* between samples */
 	uint64_t with_position, without_position, lost;
 	uint32_t positions;
 	int shift_known;
@@ -90,7 +90,7 @@ struct attribution *attribution_free(struct attribution *a);
 int attribution_kernel(struct attribution *a, const struct attribution_kernel *kernel);
 int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		       const double *values);
-/* Records of kernels that ran in this time are missing. */
+/* Records of kernels that ran in this time are missing. In the order of starts, as kernels. */
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
 /* Nothing was sampled in this time, because samples were of something else. Before the sample that
  * ends it, or before the end. */

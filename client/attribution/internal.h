@@ -47,7 +47,8 @@ struct attribution {
 	struct steps *steps;
 	struct nodes *nodes;
 	struct metric metrics[ATTRIBUTION_METRICS_MAX];
-	int64_t done_ns; /* samples up to here are attributed */
+	int64_t done_ns;			/* samples up to here are attributed */
+	int64_t last_kernel_ns, last_sample_ns; /* when the last of each began, and ended */
 	size_t next_samples, next_kernels;
 	int apart; /* the clocks */
 	int profiles_known;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Both lists are sorted by their start when they are attributed, so one pass over them finds all
- * that overlap: kernels enter when they have begun before the sample's end, and leave when they
- * ended before its start. Times were checked when they came: the arithmetic cannot overflow. */
+/* Kernels and samples come in the order of their starts, so one pass over them finds all that
+ * overlap: kernels enter when they have begun before the sample's end, and leave when they ended
+ * before its start. Times were checked when they came: the arithmetic cannot overflow. */
 
 #include "client/attribution/window.h"
 
@@ -76,52 +76,17 @@ int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const 
 	return 0;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	const struct window_time *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-/* Those that overlap or touch become one. */
-static void sort_times(struct window_times *t)
-{
-	size_t kept = 0, sorted = 1;
-
-	while (sorted < t->used && t->v[sorted - 1].start_ns <= t->v[sorted].start_ns) {
-		sorted++;
-	}
-	if (sorted < t->used) {
-		qsort(t->v, t->used, sizeof(*t->v), compare_times);
-	}
-	for (size_t i = 0; i < t->used; i++) {
-		struct window_time *last = kept > 0 ? &t->v[kept - 1] : NULL;
-
-		if (last && t->v[i].start_ns <= last->end_ns) {
-			last->end_ns =
-				t->v[i].end_ns > last->end_ns ? t->v[i].end_ns : last->end_ns;
-		} else {
-			t->v[kept++] = t->v[i];
-		}
-	}
-	t->used = kept;
-}
-
-/* Above the limit the last one is extended: more is left out than need be, but nothing is
- * invented. */
+/* Times that overlap or touch become one. Above the limit the last one is extended, as by one that
+ * comes too late: more is left out than need be, but nothing is invented. */
 static int add_time(struct window_times *t, int64_t start_ns, int64_t end_ns)
 {
 	size_t room = t->room ? t->room * 2 : 16;
 
-	if (t->used == TIMES_MOST) {
-		sort_times(t);
-	}
-	if (t->used == TIMES_MOST) {
-		struct window_time *last = &t->v[TIMES_MOST - 1];
+	while (t->used > 0 && (start_ns <= t->v[t->used - 1].end_ns || t->used == TIMES_MOST)) {
+		const struct window_time *last = &t->v[--t->used];
 
-		last->start_ns = start_ns < last->start_ns ? start_ns : last->start_ns;
-		last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
-		return 0;
+		start_ns = last->start_ns < start_ns ? last->start_ns : start_ns;
+		end_ns = last->end_ns > end_ns ? last->end_ns : end_ns;
 	}
 	if (t->used == t->room && grow(&t->v, &t->room, room, sizeof(*t->v)) < 0) {
 		return -ENOMEM;
@@ -172,118 +137,6 @@ void window_forget_times(struct window *w, int64_t before_ns)
 {
 	forget(&w->lost, before_ns);
 	forget(&w->away, before_ns);
-}
-
-static int compare_kernels(const void *a, const void *b)
-{
-	const struct window_kernel *x = a, *y = b;
-
-	if (x->k.start_ns != y->k.start_ns) {
-		return x->k.start_ns < y->k.start_ns ? -1 : 1;
-	}
-	return x->k.end_ns < y->k.end_ns ? -1 : x->k.end_ns > y->k.end_ns;
-}
-
-static int compare_starts(const void *a, const void *b)
-{
-	const struct window_sample *x = a, *y = b;
-
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
-
-/* Parts go with their kernels. */
-static int sort_kernels(struct window *w)
-{
-	struct {
-		struct window_kernel kernel;
-		size_t was;
-	} * list;
-	double *parts;
-	size_t i;
-
-	for (i = 1; i < w->kernels_used && compare_kernels(&w->kernels[i - 1], &w->kernels[i]) <= 0;
-	     i++) {
-	}
-	if (i >= w->kernels_used) {
-		return 0;
-	}
-	list = malloc(w->kernels_used * sizeof(*list));
-	parts = malloc(w->kernels_room * 2 * w->metrics * sizeof(double));
-	if (!list || !parts) {
-		free(list);
-		free(parts);
-		return -ENOMEM;
-	}
-	for (i = 0; i < w->kernels_used; i++) {
-		list[i].kernel = w->kernels[i];
-		list[i].was = i;
-	}
-	qsort(list, w->kernels_used, sizeof(*list), compare_kernels);
-	for (i = 0; i < w->kernels_used; i++) {
-		w->kernels[i] = list[i].kernel;
-		memcpy(parts + i * 2 * w->metrics, w->parts + list[i].was * 2 * w->metrics,
-		       2 * w->metrics * sizeof(double));
-	}
-	free(list);
-	free(w->parts);
-	w->parts = parts;
-	return 0;
-}
-
-static int sort_samples(struct window *w)
-{
-	size_t size = sizeof(struct window_sample) + w->metrics * sizeof(double), i;
-	char *list;
-
-	for (i = 1; i < w->samples_used && w->samples[i - 1].start_ns <= w->samples[i].start_ns;
-	     i++) {
-	}
-	if (i >= w->samples_used) {
-		return 0;
-	}
-	list = malloc(w->samples_used * size);
-	if (!list) {
-		return -ENOMEM;
-	}
-	for (i = 0; i < w->samples_used; i++) {
-		memcpy(list + i * size, &w->samples[i], sizeof(*w->samples));
-		memcpy(list + i * size + sizeof(*w->samples), w->values + i * w->metrics,
-		       w->metrics * sizeof(double));
-	}
-	/* A sample begins with its start. */
-	qsort(list, w->samples_used, size, compare_starts);
-	for (i = 0; i < w->samples_used; i++) {
-		memcpy(&w->samples[i], list + i * size, sizeof(*w->samples));
-		memcpy(w->values + i * w->metrics, list + i * size + sizeof(*w->samples),
-		       w->metrics * sizeof(double));
-	}
-	free(list);
-	return 0;
-}
-
-int window_sort(struct window *w, uint64_t *overlapping)
-{
-	size_t kept = 0;
-
-	if (sort_kernels(w) < 0 || sort_samples(w) < 0) {
-		return -ENOMEM;
-	}
-	sort_times(&w->lost);
-	sort_times(&w->away);
-	for (size_t i = 0; i < w->samples_used; i++) {
-		if (kept > 0 && w->samples[i].start_ns < w->samples[kept - 1].end_ns) {
-			++*overlapping;
-			continue;
-		}
-		if (kept < i) {
-			w->samples[kept] = w->samples[i];
-			memcpy(w->values + kept * w->metrics, w->values + i * w->metrics,
-			       w->metrics * sizeof(double));
-		}
-		kept++;
-	}
-	w->samples_used = kept;
-	return 0;
 }
 
 /* Those that run at some time of the sweep. */

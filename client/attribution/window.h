@@ -37,7 +37,7 @@ struct window_times {
 struct window {
 	uint32_t metrics;
 	struct effort *effort;	       /* borrowed; NULL: no bound */
-	struct window_kernel *kernels; /* by start, once sorted */
+	struct window_kernel *kernels; /* by start */
 	double *parts; /* kernels x metrics x 2: what samples gave, and ns of them */
 	size_t kernels_used, kernels_room;
 	struct window_sample *samples;
@@ -63,16 +63,15 @@ struct window_cell {
 typedef int window_on_cell(void *user, const struct window_cell *cell);
 
 void window_deinit(struct window *w);
+/* Each in the order of starts; samples do not overlap. */
 int window_add_kernel(struct window *w, const struct attribution_kernel *kernel);
 int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const double *values);
 int window_add_lost(struct window *w, int64_t start_ns, int64_t end_ns);
 int window_add_away(struct window *w, int64_t start_ns, int64_t end_ns);
-/* Does one of the times, which are sorted, overlap this one? */
+/* Does one of the times overlap this one? */
 int window_overlaps(const struct window_times *times, int64_t start_ns, int64_t end_ns);
 /* Of those above, what ended before. */
 void window_forget_times(struct window *w, int64_t before_ns);
-/* Sorts all by time and removes samples that overlap earlier ones, which are counted. */
-int window_sort(struct window *w, uint64_t *overlapping);
 /* Calls for samples from, to - 1 in their order, until something else than 0 comes back, or the
  * effort is over, which is positive.
  * profiles: by kernels' numbers, or NULL: each kernel spreads its value evenly. */

@@ -20,7 +20,6 @@ struct made_kernel {
 	uint32_t position;
 	enum attribution_state state;
 	int told;
-	bool late; /* told when it came */
 };
 
 static struct world {
@@ -626,7 +625,8 @@ TEST(test_strangers_beside)
 	}
 }
 
-/* More times are lost than are kept apart: whatever is between the last of them is lost as well. */
+/* More times are lost than are kept apart: whatever is between the last of them is lost as well. So
+ * is what is between the last one and one that comes too late. */
 TEST(test_many_lost_times)
 {
 	begin(84);
@@ -664,66 +664,39 @@ static void on_given_up(void *user, const struct attribution_result *result)
 
 /* --- what comes late, and twice -------------------------------------------------------------- */
 
-/* Records of the second stream come so much later than those of the first. */
-static void attribute_late(size_t window, uint64_t stream, int64_t late_ns)
-{
-	uint32_t next[2] = { 0 };
-
-	qsort(world->kernels, world->count, sizeof(world->kernels[0]), by_start);
-	for (uint32_t i = 0; i < world->count; i++) {
-		world->kernels[i].k.id = i;
-	}
-	open_attribution(window);
-	for (uint32_t s = 0; s <= world->sample_count; s++) {
-		int64_t until = s < world->sample_count ? (int64_t)(s + 1) * SAMPLE_NS : INT64_MAX;
-
-		for (size_t late = 0; late < 2; late++) {
-			for (; next[late] < world->count &&
-			       world->kernels[next[late]].k.start_ns <
-				       until - (late && s < world->sample_count ? late_ns : 0);
-			     next[late]++) {
-				struct made_kernel *k = &world->kernels[next[late]];
-
-				if ((k->k.sequence == stream) == late) {
-					attribution_kernel(world->attribution, &k->k);
-					k->late = k->told > 0;
-				}
-			}
-		}
-		if (s < world->sample_count) { /* of two, the second comes first */
-			give_sample((s ^ 1) < world->sample_count ? s ^ 1 : s);
-		}
-	}
-	finish();
-}
-
-/* Buffers of records are each of a stream, so some come a tenth of a second later than others. */
-TEST(test_streams_whose_records_come_later)
-{
-	begin(21);
-	sample(two_streams());
-	attribute_late(12000, 2, 80 * MS);
-	assert_int_equal(attribution_counts(world->attribution)->late_kernels, 0);
-	expect("a stream 80 ms late", 0.99, 0.97, 0.01, 0.1);
-	end();
-}
-
 /* One that comes too late is told so when it comes, and counted: who runs beside it was given what
  * it did. */
 TEST(test_late_kernels_are_told_at_once)
 {
 	uint64_t late = 0;
+	uint32_t next = 0;
 
 	begin(22);
-	sample(two_streams());
-	attribute_late(12000, 2, 150 * MS);
-	for (uint32_t i = 0; i < world->count; i++) {
-		const struct made_kernel *k = &world->kernels[i];
+	sample(add_steps(1, 30, 400, 20, 100, MS));
+	open_attribution(12000);
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		for (; next < world->count &&
+		       world->kernels[next].k.start_ns < (int64_t)(s + 1) * SAMPLE_NS;
+		     next++) {
+			/* of some pairs, the second comes first */
+			struct made_kernel *k = &world->kernels[next];
+			bool is_swapped = next % 50 == 0 && next + 1 < world->count;
 
-		late += k->late;
-		assert_true(k->late == (k->state == ATTRIBUTION_LOST));
+			if (is_swapped) {
+				attribution_kernel(world->attribution, &k[1].k);
+			}
+			attribution_kernel(world->attribution, &k->k);
+			assert_int_equal(k->told > 0, is_swapped);
+			late += is_swapped;
+			next += is_swapped;
+		}
+		give_sample(s);
 	}
-	assert_true(late > 100 && late < world->count / 2);
+	finish();
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_true((i % 50 != 0) || world->kernels[i].state == ATTRIBUTION_LOST ||
+			    i + 1 == world->count);
+	}
 	assert_int_equal(attribution_counts(world->attribution)->late_kernels, late);
 	end();
 }
