@@ -50,7 +50,7 @@ enum { LABEL_KERNEL, LABEL_SHAPE };
 
 /* The most launch shapes of kernels that are judged; the limit bounds memory for a program whose
  * shapes all differ. Further shapes share one row, which is not judged. */
-enum { SHAPES_MAX = 1 << 14 };
+enum { SHAPES_MAX = 1 << 14, RECENT_SHAPES = 1 << 10 };
 
 static const char other_shapes[] = "other launch shapes";
 
@@ -66,6 +66,10 @@ struct hints {
 	struct groups *groups;
 	struct view kernels; /* of these groups, by time */
 	struct map shapes;   /* by a hash of kernel and shape, which stands for both */
+	struct {
+		uint64_t hash;
+		char text[96];
+	} recent[RECENT_SHAPES]; /* direct-mapped */
 	struct pace pace;
 	double small_ns; /* kernels with few blocks that take little time each */
 	uint64_t n_small;
@@ -116,16 +120,43 @@ static bool is_same(const void *item, const void *key)
 	return item == key;
 }
 
-/* False: SHAPES_MAX others came before. */
-static bool has_own_row(struct hints *h, const struct gpuctr_record *record)
+static uint64_t hash_of(const struct gpuctr_record *record)
 {
 	uint64_t hash = map_mix(record->process, record->kernel ? record->kernel->id : 0);
 
+	hash = map_mix(hash, record->kind == GPUCTR_LAUNCH_GRAPH);
 	for (int k = 0; k < 3; k++) {
 		hash = map_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
 	}
+	return hash;
+}
+
+/* False: SHAPES_MAX others came before. */
+static bool has_own_row(struct hints *h, uint64_t hash)
+{
 	return map_find(&h->shapes, hash, is_same, h) ||
 	       (h->shapes.n < SHAPES_MAX && map_add(&h->shapes, hash, h) == 0);
+}
+
+static const char *shape_of(struct hints *h, const struct gpuctr_record *record)
+{
+	uint64_t hash = hash_of(record);
+	char *text = h->recent[hash % RECENT_SHAPES].text;
+
+	if (h->recent[hash % RECENT_SHAPES].hash == hash) {
+		return text;
+	}
+	if (!has_own_row(h, hash)) {
+		return other_shapes;
+	}
+	h->recent[hash % RECENT_SHAPES].hash = hash;
+	snprintf(text, sizeof(h->recent[0].text), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
+		 record->grid[1], record->grid[2], record->block[0], record->block[1],
+		 record->block[2]);
+	if (record->kind == GPUCTR_LAUNCH_GRAPH) {
+		*text = '\0';
+	}
+	return text;
 }
 
 /* Kernels of a graph follow each other without launches. */
@@ -150,16 +181,8 @@ static void add_pause(struct pace *p, const struct gpuctr_record *record)
 
 int hints_at(struct hints *h, const struct gpuctr_record *record)
 {
-	char shape[96];
-
 	add_pause(&h->pace, record);
-	if (!has_own_row(h, record)) {
-		return groups_at(h->groups, other_shapes);
-	}
-	snprintf(shape, sizeof(shape), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
-		 record->grid[1], record->grid[2], record->block[0], record->block[1],
-		 record->block[2]);
-	return groups_at(h->groups, record->kind == GPUCTR_LAUNCH_GRAPH ? "" : shape);
+	return groups_at(h->groups, shape_of(h, record));
 }
 
 /* --- kernels --------------------------------------------------------------------------------- */

@@ -28,8 +28,10 @@ struct store_cursor {
 	struct packed packed;	  /* the image */
 	double *values;		  /* and, behind them, errors */
 	size_t n_columns;
-	unsigned left_out; /* columns of record that are not read, as bits */
-	bool has_graphs;   /* there are kernels of graphs */
+	/* Of a query of records: */
+	int8_t at[STORE_COL_METRICS]; /* where a column of record is; -1: left out */
+	int first_value;
+	bool has_graphs; /* there are kernels of graphs */
 	union {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
@@ -146,25 +148,25 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 		return result;                                                          \
 	}
 
-/* The site with the id in a column. */
-static const struct gpuctr_site *take_site(struct store_cursor *c, int column)
+/* 0: none, as where sites are left out. */
+static const struct gpuctr_site *find_site(struct store_cursor *c, unsigned id)
 {
-	unsigned id = row_u32(&c->row, column);
 	const struct gpuctr_site *site = reader_find_site(&c->sites, id);
 
-	if (c->row.error == 0 && id && !site) {
+	if (c->numbers && id && !site && c->row.error == 0) {
 		c->row.error = reader_corrupt(c->row.reader, c->row.table, "a site is missing");
 	}
 	return site;
 }
 
-/* The columns of an occurrence: its payload's type and value follow each other. */
+/* The columns of an occurrence: its payload's type and value follow each other. -1: left out. */
 static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *site,
 			    int payload_column, int numbers_column, struct gpuctr_occurrence *ret)
 {
 	sqlite3_stmt *stmt = c->row.stmt;
 	size_t wanted = site ? site->n_numbers : 0, n = 0;
-	const uint8_t *bytes = sqlite3_column_blob(stmt, numbers_column);
+	const uint8_t *bytes =
+		numbers_column < 0 ? NULL : sqlite3_column_blob(stmt, numbers_column);
 
 	if (bytes && !numbers_decode(bytes, (size_t)sqlite3_column_bytes(stmt, numbers_column),
 				     c->numbers, wanted, &n)) {
@@ -174,13 +176,14 @@ static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *si
 		c->numbers[n] = -1;
 	}
 	ret->numbers = c->numbers;
-	ret->payload_type = (unsigned)row_int(&c->row, payload_column, 0, 64);
-	ret->payload = (uint64_t)row_i64(&c->row, payload_column + 1);
+	if (payload_column >= 0) {
+		ret->payload_type = (unsigned)row_int(&c->row, payload_column, 0, 64);
+		ret->payload = (uint64_t)row_i64(&c->row, payload_column + 1);
+	}
 }
 
-static const struct gpuctr_kernel *take_kernel(struct store_cursor *c, int column)
+static const struct gpuctr_kernel *find_kernel(struct store_cursor *c, unsigned id)
 {
-	unsigned id = row_u32(&c->row, column);
 	const struct gpuctr_kernel *kernel = reader_find_kernel(&c->kernels, id);
 
 	if (c->row.error == 0 && id && !kernel) {
@@ -220,7 +223,7 @@ static unsigned find_left_out(unsigned without)
 
 static bool is_left_out(const struct store_cursor *c, int column)
 {
-	return c->left_out >> column & 1;
+	return c->at[column] < 0;
 }
 
 static bool has_errors(const struct store_cursor *c)
@@ -228,19 +231,20 @@ static bool has_errors(const struct store_cursor *c)
 	return c->row.reader->info.sampled && !(c->row.reader->without & STORE_VALUES);
 }
 
-/* The query keeps the order of columns, with 0 for those that are left out. NULL: out of memory. */
-static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
+/* NULL: out of memory. */
+static char *format_records(struct store_cursor *c, uint64_t first, uint64_t last)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
+	unsigned left_out = find_left_out(c->row.reader->without);
 	bool sampled = has_errors(c), graphs = c->has_graphs;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
 	for (int i = 0; i < STORE_COL_METRICS; i++) {
-		bool left_out = is_left_out(c, i);
-
-		sqlite3_str_appendf(sql, "%s%s%s", i ? ", " : "SELECT ",
-				    left_out ? i == STORE_COL_NUMBERS ? "NULL" : "0" : "record.",
-				    left_out ? "" : schema_record_columns[i]);
+		c->at[i] = left_out >> i & 1 ? -1 : (int8_t)c->first_value++;
+		if (c->at[i] >= 0) {
+			sqlite3_str_appendf(sql, "%srecord.%s", c->at[i] ? ", " : "SELECT ",
+					    schema_record_columns[i]);
+		}
 	}
 	if (c->row.reader->without & STORE_VALUES) {
 		for (size_t i = 0; i < plan->n_columns; i++) {
@@ -282,7 +286,6 @@ static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
 	char *sql;
 	int result;
 
-	c->left_out = find_left_out(r->without);
 	c->n_columns = r->info.plan.n_columns;
 	c->values = calloc(2 * c->n_columns + 1, sizeof(*c->values));
 	result = r->info.graphs ? find_graphs(c) : 0;
@@ -313,14 +316,20 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 		      : start_records(c, base + first, base + last_index(first, count), ret);
 }
 
+/* 0 where it is left out. */
+static int64_t take_int(struct store_cursor *c, int column, int64_t min, int64_t max)
+{
+	return is_left_out(c, column) ? 0 : row_int(&c->row, c->at[column], min, max);
+}
+
 static uint32_t take_u32(struct store_cursor *c, int column)
 {
-	return is_left_out(c, column) ? 0 : row_u32(&c->row, column);
+	return (uint32_t)take_int(c, column, 0, UINT32_MAX);
 }
 
 static int64_t take_i64(struct store_cursor *c, int column)
 {
-	return is_left_out(c, column) ? 0 : row_i64(&c->row, column);
+	return take_int(c, column, INT64_MIN, INT64_MAX);
 }
 
 static void take_active(struct store_cursor *c, struct gpuctr_record *record)
@@ -356,7 +365,7 @@ static unsigned group_of(const struct store_cursor *c)
 
 static void take_graph(struct store_cursor *c, struct gpuctr_record *record)
 {
-	int column = STORE_COL_METRICS + (int)c->n_columns;
+	int column = c->first_value + (int)c->n_columns;
 	bool known = sqlite3_column_type(c->row.stmt, column) != SQLITE_NULL;
 
 	record->graph = known ? row_u32(&c->row, column) : 0;
@@ -365,7 +374,7 @@ static void take_graph(struct store_cursor *c, struct gpuctr_record *record)
 
 static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 {
-	int column = STORE_COL_METRICS + (int)c->n_columns + 2;
+	int column = c->first_value + (int)c->n_columns + 2;
 
 	record->errors = NULL;
 	record->alike = 0;
@@ -379,20 +388,18 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 	record->errors = c->values + c->n_columns;
 }
 
-/* NULL: not known. */
+/* -1: not known. */
 static int64_t take_number(struct store_cursor *c, int column)
 {
-	bool known =
-		!is_left_out(c, column) && sqlite3_column_type(c->row.stmt, column) != SQLITE_NULL;
+	bool known = !is_left_out(c, column) &&
+		     sqlite3_column_type(c->row.stmt, c->at[column]) != SQLITE_NULL;
 
-	return known ? row_int(&c->row, column, 0, INT64_MAX) : -1;
+	return known ? row_int(&c->row, c->at[column], 0, INT64_MAX) : -1;
 }
 
 static void take_found(struct store_cursor *c)
 {
-	c->found.forward = c->numbers && !is_left_out(c, STORE_COL_LAYER_SITE)
-				   ? take_site(c, STORE_COL_LAYER_SITE)
-				   : NULL;
+	c->found.forward = find_site(c, take_u32(c, STORE_COL_LAYER_SITE));
 	c->found.step = take_number(c, STORE_COL_STEP);
 	c->found.seq = take_number(c, STORE_COL_SEQ);
 }
@@ -402,41 +409,42 @@ static void take_record(struct store_cursor *c)
 	struct gpuctr_record *record = &c->item.record;
 	struct row *row = &c->row;
 
-	record->process = (unsigned)row_int(row, STORE_COL_PROCESS, c->process, c->process);
-	record->index = (uint64_t)row_int(row, STORE_COL_IDX, 0, STORE_INDEX_MAX);
-	record->kind = (enum gpuctr_launch_kind)row_int(row, STORE_COL_KIND, 0,
-							GPUCTR_LAUNCH_GRAPH_KERNEL);
+	record->process = (unsigned)take_int(c, STORE_COL_PROCESS, c->process, c->process);
+	record->index = (uint64_t)take_int(c, STORE_COL_IDX, 0, STORE_INDEX_MAX);
+	record->kind =
+		(enum gpuctr_launch_kind)take_int(c, STORE_COL_KIND, 0, GPUCTR_LAUNCH_GRAPH_KERNEL);
 	for (int i = 0; i < 3; i++) {
-		record->grid[i] = row_u32(row, STORE_COL_GRID + i);
+		record->grid[i] = take_u32(c, STORE_COL_GRID + i);
 		record->block[i] = take_u32(c, STORE_COL_BLOCK + i);
 	}
 	record->dynamic_shared_bytes = take_u32(c, STORE_COL_DYNAMIC_SHARED);
-	record->device = row_u32(row, STORE_COL_DEVICE);
+	record->device = take_u32(c, STORE_COL_DEVICE);
 	record->context = take_u32(c, STORE_COL_CONTEXT);
 	record->stream = (uint64_t)take_i64(c, STORE_COL_STREAM);
 	record->correlation = take_u32(c, STORE_COL_CORRELATION);
 	record->thread = take_u32(c, STORE_COL_THREAD);
 	record->start_ns = take_i64(c, STORE_COL_START_NS);
-	record->clock = (enum gpuctr_clock)row_int(row, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
+	record->clock = (enum gpuctr_clock)take_int(c, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
 	/* Either both are known or neither. */
 	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
-				      ? row_int(row, STORE_COL_DURATION_NS, -1, -1)
-				      : row_int(row, STORE_COL_DURATION_NS, 0, INT64_MAX);
+				      ? take_int(c, STORE_COL_DURATION_NS, -1, -1)
+				      : take_int(c, STORE_COL_DURATION_NS, 0, INT64_MAX);
 	for (size_t i = 0; i < c->n_columns; i++) {
-		c->values[i] = row_double(row, STORE_COL_METRICS + (int)i);
+		c->values[i] = row_double(row, c->first_value + (int)i);
 	}
 	record->values = c->values;
 	record->group = group_of(c);
 	take_graph(c, record);
 	take_errors(c, record);
-	record->kernel = take_kernel(c, STORE_COL_KERNEL);
-	record->site = c->numbers ? take_site(c, STORE_COL_SITE) : NULL;
+	record->kernel = find_kernel(c, take_u32(c, STORE_COL_KERNEL));
+	record->site = find_site(c, take_u32(c, STORE_COL_SITE));
 	record->opened = take_u32(c, STORE_COL_OPENED);
 	if (record->opened > (record->site ? record->site->depth + 1 : 0) && row->error == 0) {
 		row->error =
 			reader_corrupt(row->reader, row->table, "more open ranges than it has");
 	}
-	take_occurrence(c, record->site, STORE_COL_PAYLOAD_TYPE, STORE_COL_NUMBERS, &record->at);
+	take_occurrence(c, record->site, c->at[STORE_COL_PAYLOAD_TYPE], c->at[STORE_COL_NUMBERS],
+			&record->at);
 	take_active(c, record);
 	take_found(c);
 }
@@ -525,7 +533,7 @@ static void take_mark(struct store_cursor *c)
 	struct gpuctr_mark *mark = &c->item.mark;
 
 	mark->process = c->process;
-	mark->site = c->numbers ? take_site(c, 0) : NULL;
+	mark->site = find_site(c, row_u32(&c->row, 0));
 	mark->thread = row_u32(&c->row, 1);
 	mark->time_ns = row_i64(&c->row, 2);
 	take_occurrence(c, mark->site, 3, 5, &mark->at);
