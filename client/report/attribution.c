@@ -60,8 +60,6 @@ struct forward {
 
 struct attributor {
 	struct scopes scopes;
-	bool used; /* a table may hold something; else clearing the tables is skipped, because it
-		      takes long */
 	struct thread threads[THREAD_SLOTS];
 	struct forward forwards[FORWARD_SLOTS];
 };
@@ -78,16 +76,6 @@ struct attributor *attributor_free(struct attributor *a)
 		free(a);
 	}
 	return NULL;
-}
-
-void attributor_next_capture(struct attributor *a)
-{
-	if (a->used) {
-		scopes_next_capture(&a->scopes);
-		memset(a->threads, 0, sizeof(a->threads));
-		memset(a->forwards, 0, sizeof(a->forwards));
-	}
-	a->used = false;
 }
 
 static struct forward *forward_slot(struct attributor *a, unsigned process, int64_t seq)
@@ -294,7 +282,6 @@ int attributor_take(struct attributor *a, const struct gpuctr_record *of_capture
 
 	clear(ret);
 	t = find_thread(a, &record);
-	a->used = true;
 	r = find_path(a, t, &record);
 	at = &t->at;
 	if (r || !at->scope) {

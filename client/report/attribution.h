@@ -51,14 +51,11 @@ struct attribution {
 			 seq, and of a file */
 };
 
+/* Of one capture. */
 struct attributor;
 
 struct attributor *attributor_new(void);		  /* NULL: out of memory */
 struct attributor *attributor_free(struct attributor *a); /* takes NULL, returns NULL */
-
-/* Records of another capture follow, whose processes have no relation to the earlier ones. Texts
- * and scopes remain valid. */
-void attributor_next_capture(struct attributor *a);
 
 /* Returns 0, or -ENOMEM; *ret is then that of a record without ranges. */
 int attributor_take(struct attributor *a, const struct gpuctr_record *record,

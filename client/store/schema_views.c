@@ -81,8 +81,8 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 /* --- the views ------------------------------------------------------------------------------- */
 
 #define LAUNCHES "count(*) AS launches, sum(nullif(r.duration_ns, -1)) AS duration_ns"
-#define BEGIN "min(CASE WHEN r.clock > 0 THEN r.start_ns END)"
-#define END "max(CASE WHEN r.clock > 0 THEN r.start_ns + r.duration_ns END)"
+#define BEGIN "min(CASE WHEN r.duration_ns >= 0 THEN r.start_ns END)"
+#define END "max(r.start_ns + nullif(r.duration_ns, -1))"
 
 #define DOMAIN "CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || "
 #define NAME DOMAIN "g.name"
@@ -185,7 +185,7 @@ static const char spans[] =
 	" SELECT DISTINCT process, site, site FROM record WHERE site > 0"
 	" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
 	" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-	" inside AS (SELECT r.process, r.thread, r.idx, r.start_ns, r.duration_ns, r.clock, r.step,"
+	" inside AS (SELECT r.process, r.thread, r.idx, r.start_ns, r.duration_ns, r.step,"
 	" w.enclosing, sum(r.opened <= g.depth) OVER (PARTITION BY r.process, r.thread, w.enclosing"
 	" ORDER BY r.idx) AS occurrence FROM record r JOIN within w"
 	" ON w.process = r.process AND w.site = r.site"

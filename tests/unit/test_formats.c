@@ -52,9 +52,9 @@ static const char *const command[] = { "python", "n\"et.py", NULL };
 
 static struct format_capture capture_of(const struct synthetic *s)
 {
-	attributor = attributor ? attributor : attributor_new();
+	attributor_free(attributor);
+	attributor = attributor_new();
 	assert_non_null(attributor);
-	attributor_next_capture(attributor);
 	return (struct format_capture){ .capture = 7,
 					.plan = &s->plan,
 					.gpus = &gpu,
