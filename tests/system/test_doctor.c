@@ -103,6 +103,15 @@ static void expect_line(const char *text, const char *grade, const char *what, c
 	}
 }
 
+/* Of root, or who runs the test, with this setting, which may be NULL. */
+static void expect_finding(struct fixture *f, const char *setting, int status, const char *grade,
+			   const char *what, const char *says, const char *remedy)
+{
+	CLEAN_FREE char *text = ask(f, USER_SELF, setting ? "--set" : NULL, setting, status);
+
+	expect_line(text, grade, what, says, remedy);
+}
+
 /* --- all is well --- */
 
 SAMPLING_TEST(a_daemon_that_runs_is_well)
@@ -228,21 +237,10 @@ SAMPLING_TEST(wrong_settings_are_a_fault_and_the_rest_is_looked_at)
 	expect_line(text, "fault", "settings", "'x' is not a time", "Correct it");
 	expect_line(text, "ok", "GPUs", "Fake H200", NULL);
 	free(text);
-	text = ask(f, USER_SELF, "--set", "user=no-such-user", 1);
-	expect_line(text, "fault", "user", "no such user", "systemd-sysusers");
-	free(text);
-}
-
-SAMPLING_TEST(names_that_nobody_has_are_a_warning)
-{
-	struct fixture *f = *state;
-	char *text;
-
-	fixture_start_daemon(f, NULL);
-	text = ask(f, USER_SELF, "--set", "allow-users=no-such-user", well(USER_SELF));
-	expect_line(text, "warning", "settings", "allow-users: there is no user 'no-such-user'",
-		    "Correct");
-	free(text);
+	expect_finding(f, "allow-users=no-such-user", well(USER_SELF), "warning", "settings",
+		       "allow-users: there is no user 'no-such-user'", "Correct");
+	expect_finding(f, "user=no-such-user", 1, "fault", "user", "no such user",
+		       "systemd-sysusers");
 }
 
 SAMPLING_TEST(wrong_options_are_no_finding)
@@ -291,14 +289,11 @@ SAMPLING_TEST(users_who_cannot_read_the_agent_are_a_fault)
 {
 	struct fixture *f = *state;
 	const char *agent = fixture_path(f, "agent");
-	char *text;
 
 	fixture_start_daemon(f, NULL);
 	close(open(agent, O_CREAT | O_CLOEXEC, 0)); /* which root can read */
 	setenv("GPUCTR_AGENT", agent, 1);
-	text = ask(f, USER_SELF, NULL, NULL, 1);
-	expect_line(text, "fault", "files", agent, "gpuctr-agent");
-	free(text);
+	expect_finding(f, NULL, 1, "fault", "files", agent, "gpuctr-agent");
 }
 
 SAMPLING_TEST(a_daemon_that_hangs_is_a_fault)
@@ -321,32 +316,24 @@ SAMPLING_TEST(a_daemon_that_hangs_is_a_fault)
 SAMPLING_TEST(a_socket_tells_whom_it_lets_in)
 {
 	struct fixture *f = *state;
-	char *text;
 
 	fixture_need_root();
 	fixture_start_daemon(f, NULL);
 	chmod(f->socket, 0660);
-	text = ask(f, USER_SELF, NULL, NULL, well(USER_SELF));
-	expect_line(text, "ok", "socket", "the group root may connect", NULL);
-	free(text);
-	text = ask(f, USER_SELF, "--set", "allow-users=1234", well(USER_SELF));
-	expect_line(text, "warning", "socket", "the settings let in others", "SocketMode=0666");
-	free(text);
-	text = ask(f, USER_SELF, "--set", "allow-groups=1235", well(USER_SELF));
-	expect_line(text, "warning", "socket", "the settings let in others", "SocketMode=0666");
-	free(text);
+	expect_finding(f, NULL, well(USER_SELF), "ok", "socket", "the group root may connect",
+		       NULL);
+	expect_finding(f, "allow-users=1234", well(USER_SELF), "warning", "socket",
+		       "the settings let in others", "SocketMode=0666");
+	expect_finding(f, "allow-groups=1235", well(USER_SELF), "warning", "socket",
+		       "the settings let in others", "SocketMode=0666");
 	assert_int_equal(chown(f->socket, 0, USER_BOB), 0);
-	text = ask(f, USER_SELF, "--set", "allow-groups=1235", well(USER_SELF));
-	expect_line(text, "ok", "socket", "may connect, and the settings decide", NULL);
-	free(text);
+	expect_finding(f, "allow-groups=1235", well(USER_SELF), "ok", "socket",
+		       "may connect, and the settings decide", NULL);
 	chmod(f->socket, 0600);
-	text = ask(f, USER_SELF, NULL, NULL, well(USER_SELF));
-	expect_line(text, "warning", "socket", "only its owner", "SocketMode=");
-	free(text);
+	expect_finding(f, NULL, well(USER_SELF), "warning", "socket", "only its owner",
+		       "SocketMode=");
 	assert_int_equal(chown(f->socket, USER_BOB, USER_BOB), 0);
-	text = ask(f, USER_SELF, NULL, NULL, 1);
-	expect_line(text, "fault", "socket", "belongs to uid 1235", "Remove it");
-	free(text);
+	expect_finding(f, NULL, 1, "fault", "socket", "belongs to uid 1235", "Remove it");
 }
 
 /* Who is not allowed may look as well, at what they may see. */
