@@ -8,7 +8,6 @@
 #include "proto/base/utf8.h"
 #include "daemon/front/decision.h"
 #include "daemon/front/front.h"
-#include "daemon/front/requests.h"
 #include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 
@@ -90,7 +89,7 @@ int handle_agent_hello(struct peer *p, const struct wire_message *m, const struc
 	struct capture *c = registry_find_token(&p->front->registry, h->token);
 	struct refusal r;
 
-	if (requests_refuse_version(p, h->version, &r)) {
+	if (peer_refuse_version(p, h->version, &r)) {
 		if (c && c->client && c->target == p->credentials.uid) {
 			notify_not_measured(p, c, h->program, &r);
 		}

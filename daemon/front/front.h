@@ -118,7 +118,7 @@ struct front {
 	struct wire_status_reply machine; /* borrowed from reported; without GPUs until then */
 };
 
-/* dispatch.c: on_frame() and on_peer_closed(). */
+/* requests.c: on_frame() and on_peer_closed(). */
 int dispatch_frame(struct peer *p, const struct frame *frame);
 void dispatch_closed(struct peer *p);
 

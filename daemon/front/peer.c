@@ -329,6 +329,19 @@ void peer_turn_away(struct peer *p, const struct refusal *r)
 	peer_close_when_sent(p);
 }
 
+bool peer_refuse_version(struct peer *p, uint32_t version, struct refusal *r)
+{
+	if (version == PROTO_VERSION) {
+		return false;
+	}
+	refusal_set(r, GPUCTR_E_PROTOCOL,
+		    "Use a client and an agent of the daemon's release (" GPUCTR_VERSION ").",
+		    "version %u of the protocol is spoken there, version %d here", version,
+		    PROTO_VERSION);
+	peer_turn_away(p, r);
+	return true;
+}
+
 /* --- what its poll has found --- */
 
 /* Has an agent's process exited without reading all that was sent to it? That is an error of the

@@ -66,7 +66,7 @@ struct peer {
 };
 
 /* Handles a message of p's; frame holds its bytes. 0; WIRE_E_*: p is refused as malformed, then
- * closed; -errno: p is closed. dispatch.c has the table of all handlers. */
+ * closed; -errno: p is closed. requests.c has the table of all handlers. */
 typedef int peer_handler(struct peer *p, const struct wire_message *m, const struct frame *frame);
 
 /* Consumes fd, which was charged to the account before. On -errno fd remains the caller's. */
@@ -133,5 +133,7 @@ void peer_stop_being_reader(struct peer *p);
 /* Time counts while part of a frame is here and the rest may come: to be called when any of that
  * has changed. */
 void peer_note_half(struct peer *p);
+/* True, and the peer was turned away, with *r set: it speaks another version of the protocol. */
+bool peer_refuse_version(struct peer *p, uint32_t version, struct refusal *r);
 /* Sends the sentence and closes when it is sent. */
 void peer_refuse_and_close(struct peer *p, const struct refusal *r);
