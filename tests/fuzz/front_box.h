@@ -43,6 +43,7 @@ struct front_box_heard {
 struct front_box_listener {
 	void (*on_message)(unsigned peer, const struct frame *f);
 	void (*on_granter_request)(const struct granter_request *q);
+	void (*on_look)(void);		       /* the gpu process is asked who computes */
 	void (*on_decision)(const char *line); /* of the audit log, as text */
 };
 

@@ -442,6 +442,9 @@ bool front_box_gpu_receive(enum front_box_asked which)
 	buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
 	p->requests[p->n_requests++] =
 		(struct box_request){ .type = m.type, .id = request_id(which, &m) };
+	if (m.type == WIRE_TENANTS_REQUEST && front_box_listener.on_look) {
+		front_box_listener.on_look();
+	}
 	if (p->prompt || m.type == WIRE_STATUS_REQUEST) {
 		while (p->n_requests > 0) {
 			front_box_gpu_answer(which, FRONT_BOX_GOOD);

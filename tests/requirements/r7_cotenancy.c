@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/requirements/requirement.h"
@@ -129,50 +126,4 @@ SYSTEM_TEST(and_a_permit)
 	permits = true;
 	let_strangers_come(*state, requirement_amount(10, ROUNDS_MAX));
 	permits = false;
-}
-
-/* --- who is none --- */
-
-/* Nothing more can be opened by the front: whose a process is cannot be read. Its limits are set as
- * its user, because root of a container may not. */
-static void starve_front(struct fixture *f)
-{
-	const struct rlimit none = { 0, 0 };
-	pid_t front = fixture_worker(f, "front"), child;
-	char path[64], *text;
-	unsigned uid, gid;
-	int status;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)front);
-	text = read_file(path);
-	assert_int_equal(sscanf(strstr(text, "\nUid:"), "\nUid: %u", &uid), 1);
-	assert_int_equal(sscanf(strstr(text, "\nGid:"), "\nGid: %u", &gid), 1);
-	free(text);
-	child = fork();
-	if (child == 0) {
-		_exit(setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ||
-		      prlimit(front, RLIMIT_NOFILE, &none, NULL) < 0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
-
-/* A front that cannot look does not take that for "nobody". */
-SYSTEM_TEST(whoever_cannot_be_told_is_a_stranger)
-{
-	const struct gpuctr_capture_options options = recorder_options();
-	struct fixture *f = *state;
-	struct recorder r;
-
-	fixture_need_root();
-	fixture_check_leaks(false); /* which would open files */
-	fixture_start_daemon(f, NULL);
-	fixture_set_process(f, 0, live(f, USER_BOB)->pid);
-	recorder_connect(&r, f, USER_ANN);
-	starve_front(f);
-	recorder_open(&r, &options);
-	recorder_until(&r, &r.ended);
-	assert_false(r.ready);
-	assert_int_equal(r.end_code, GPUCTR_E_GPU_SHARED);
-	recorder_disconnect(&r);
 }

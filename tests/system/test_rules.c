@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
-#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/wire/limits.h"
-#include "tests/system/recorder.h"
 
 /* Rules that decide, each from both sides of its border, with the code that the user hears and the
  * line that the audit log gets. */
@@ -19,27 +17,6 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
-
-/* With an audit file, whose path is the result. */
-static const char *start_daemon(struct fixture *f)
-{
-	static char path[160];
-	char setting[192];
-
-	snprintf(path, sizeof(path), "%s", fixture_path(f, "audit"));
-	snprintf(setting, sizeof(setting), "audit-file=%s", path);
-	fixture_start_daemon(f, "--set", setting, NULL);
-	return path;
-}
-
-static void open_capture(struct recorder *r, struct fixture *f, int uid)
-{
-	const struct gpuctr_capture_options options = recorder_options();
-
-	recorder_connect(r, f, uid);
-	recorder_open(r, &options);
-	recorder_until(r, &r->ready);
-}
 
 /* A child of root's connects and hands its socket on. While it lives the socket speaks for root of
  * this machine. Once it has ended nobody knows whose pid it is: its number may be another's. */
@@ -101,7 +78,7 @@ SYSTEM_TEST(who_has_ended_is_not_root_of_this_machine)
 	socklen_t n = sizeof(pidfd);
 
 	fixture_need_root();
-	start_daemon(f);
+	fixture_start_daemon(f, NULL);
 	arena_init(&a, LIMIT_UNPACKED_BYTES);
 	fd = connect_by_child(f, true, &pid);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0) {
@@ -169,53 +146,4 @@ SYSTEM_TEST(whose_groups_are_not_known_is_not_let_in)
 	assert_int_equal(setgroups(0, NULL), 0);
 	assert_int_equal(refused, 2);
 	arena_deinit(&a);
-}
-
-/* --- who else computes --- */
-
-/* Each look opens the fake's list once. Events that nobody has read yet become one, so this reads
- * far more often than anybody looks. For so long, and until there were so many. */
-static size_t count_looks(struct recorder *r, int notify, unsigned ms, size_t least)
-{
-	uint64_t by = now_ms() + ms, patience = now_ms() + PATIENCE_MS;
-	size_t n = 0;
-
-	while (now_ms() < by || n < least) {
-		char events[4096];
-
-		recorder_for(r, 5);
-		n += read(notify, events, sizeof(events)) > 0;
-		assert_true(now_ms() < patience);
-	}
-	return n;
-}
-
-/* Four a second and no more; how many less is the machine's to say. */
-SYSTEM_TEST(who_else_computes_is_asked_four_times_a_second)
-{
-	struct fixture *f = *state;
-	const char *list = fixture_path(f, "nvml_processes");
-	CLEAN_FD int notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	FILE *file = fopen(list, "w");
-	struct recorder r;
-	uint64_t begin_ms, ms;
-	size_t looks;
-
-	assert_non_null(file);
-	fclose(file);
-	start_daemon(f);
-	open_capture(&r, f, USER_ANN);
-	assert_true(inotify_add_watch(notify, list, IN_OPEN) >= 0);
-	begin_ms = now_ms();
-	looks = count_looks(&r, notify, 3000, 6);
-	ms = now_ms() - begin_ms;
-	print_message("%zu looks in %u ms\n", looks, (unsigned)ms);
-	assert_true(1000 * looks <= 4 * ms + 2000);
-	recorder_close(&r);
-	for (int i = 0; i < 5 && looks > 0; i++) { /* the last one may be late */
-		looks = count_looks(&r, notify, 600, 0);
-	}
-	looks += count_looks(&r, notify, 2500, 0);
-	assert_int_equal(looks, 0); /* nobody holds anything */
-	recorder_disconnect(&r);
 }

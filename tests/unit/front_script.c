@@ -28,7 +28,7 @@ static struct {
 	unsigned counts[FRONT_BOX_PEERS][TYPES];
 	struct granter_request asked[GRANTER_ANSWERS + 1];
 	char decisions[DECISIONS][256];
-	unsigned n_decisions;
+	unsigned n_decisions, n_looks;
 	struct arena arena;
 } s = { .lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER };
 
@@ -95,6 +95,16 @@ static void on_granter_request(const struct granter_request *q)
 {
 	s.quiet = 0;
 	s.asked[q->op] = *q;
+}
+
+static void on_look(void)
+{
+	s.n_looks++;
+}
+
+unsigned count_looks(void)
+{
+	return s.n_looks;
 }
 
 static void on_decision(const char *line)
@@ -324,13 +334,13 @@ static void usual_settings(struct config *c)
 
 int front_script_begin(void **state)
 {
-	static const struct front_box_listener listener = { on_message, on_granter_request,
+	static const struct front_box_listener listener = { on_message, on_granter_request, on_look,
 							    on_decision };
 
 	(void)state;
 	arena_init(&s.arena, 4 * LIMIT_UNPACKED_BYTES);
 	memset(s.asked, 0, sizeof(s.asked));
-	s.n_decisions = 0;
+	s.n_decisions = s.n_looks = 0;
 	s.over = false;
 	s.fronts_turn = true;
 	front_box_listen(&listener);

@@ -54,5 +54,7 @@ bool is_closed(unsigned peer);
 /* How many decisions that begin so were logged; *ret_last, which may be NULL, is the last one of
  * them, or "". */
 unsigned count_decisions(const char *begin, const char **ret_last);
+/* How often the gpu process was asked who computes. */
+unsigned count_looks(void);
 /* The last one of this kind; its op is 0 when there was none. */
 struct granter_request last_granter_request(enum granter_op op);

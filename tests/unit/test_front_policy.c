@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -890,6 +891,47 @@ FRONT_TEST(test_each_lease_is_looked_after)
 	front_box_set_tenant(0, 1);
 	pass_s(1);
 	assert_true(has_ended(0));
+}
+
+/* Four times a second and no more, and not when nobody holds one. */
+FRONT_TEST(test_leased_gpus_are_looked_at_four_times_a_second)
+{
+	uint32_t anns;
+	unsigned before;
+
+	connect_client(0, ANN);
+	anns = open_capture(0, "0");
+	before = count_looks();
+	assert_int_equal(before, 1); /* before the lease */
+	for (unsigned ms = 0; ms < 10000; ms += 50) {
+		front_box_pass(50);
+		settle();
+	}
+	assert_in_range(count_looks() - before, 38, 41);
+	close_capture(0, anns);
+	before = count_looks();
+	pass_s(5);
+	assert_int_equal(count_looks(), before);
+}
+
+/* The front can open no file: whose a process is cannot be read, and that is not "nobody". */
+FRONT_TEST(test_who_cannot_be_told_is_a_stranger)
+{
+	struct rlimit before, none;
+
+	front_box_set_tenant(0, (uint32_t)getpid());
+	front_box_set_tenant(1, (uint32_t)getpid());
+	connect_client(0, ANN);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ (rlim_t)dup(STDERR_FILENO), before.rlim_max };
+	close((int)none.rlim_cur); /* the next one that would be given */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	open_capture(0, "0");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_GPU_SHARED);
+	assert_non_null(
+		strstr(last_heard(0, WIRE_CAPTURE_END)->capture_end.message, "cannot be told"));
+	assert_int_equal(last_granter_request(GRANTER_OPEN).op, 0);
 }
 
 FRONT_TEST(test_shared_gpus_are_not_looked_at)
