@@ -478,8 +478,11 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 		return 0;
 	}
 	if (front_box.active && level == SOL_SOCKET && name == SO_PEERGROUPS) {
-		*size = 0;
-		return 0;
+		bool is_first = !value;
+
+		*size = front_box.groups_fail ? sizeof(gid_t) : 0;
+		errno = EIO;
+		return front_box.groups_fail == (is_first ? 1 : 2) ? -1 : 0;
 	}
 	return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
 }

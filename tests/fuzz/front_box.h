@@ -107,6 +107,8 @@ void front_box_gpu_answer_as(enum front_box_asked which, enum wire_type type);
 extern const enum wire_type front_box_gpu_types[9];
 void front_box_gpu_say(enum front_box_asked which, const void *data, size_t n);
 void front_box_gpu_replace(enum front_box_asked which, bool dies_first);
+/* The nth call fails by which the kernel tells a peer's groups, of 2; 0: none. */
+void front_box_fail_groups(unsigned nth);
 /* The next gpu process finds the two GPUs in the other order. */
 void front_box_swap_gpus(void);
 

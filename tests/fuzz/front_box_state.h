@@ -81,6 +81,7 @@ struct front_box {
 	struct box_process granter, asked[FRONT_BOX_ASKED];
 	uint32_t tenants[FRONT_BOX_GPUS]; /* pids */
 	bool swapped, other_files;
+	unsigned groups_fail;
 	struct config config;
 	struct arena arena, scratch;
 };

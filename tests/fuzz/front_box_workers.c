@@ -502,6 +502,11 @@ void front_box_gpu_replace(enum front_box_asked which, bool dies_first)
 		which == FRONT_BOX_PLANNER ? WORKER_PLANNER : WORKER_GPU, dies_first);
 }
 
+void front_box_fail_groups(unsigned nth)
+{
+	front_box.groups_fail = nth;
+}
+
 void front_box_swap_gpus(void)
 {
 	front_box.swapped = !front_box.swapped;

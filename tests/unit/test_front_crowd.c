@@ -191,6 +191,21 @@ FRONT_TEST(test_root_has_connections_to_itself)
 	assert_int_equal(ask_status(6)->peers, 7);
 }
 
+/* The kernel is asked twice: how many there are, and which. */
+FRONT_TEST(test_whose_groups_are_not_known_is_not_let_in)
+{
+	for (unsigned nth = 1; nth <= 2; nth++) {
+		front_box_fail_groups(nth);
+		connect_peer(0, ANN);
+		expect_let_in(0, false);
+		assert_non_null(strstr(last_heard(0, WIRE_REFUSAL)->refusal.message,
+				       "your groups could not be read"));
+		front_box_fail_groups(0);
+		connect_peer(0, ANN);
+		expect_let_in(0, true);
+	}
+}
+
 static void allow_two_connections(struct config *c)
 {
 	c->connections_per_user = 2;

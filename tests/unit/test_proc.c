@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,39 @@ TEST(a_peer_is_of_this_machine)
 	assert_true(proc_peer_is_of_this_host(ends[0], getpid()));
 	close(ends[0]);
 	close(ends[1]);
+}
+
+/* Its pid may be another's soon, even while it is a zombie. */
+TEST(a_peer_that_has_ended_is_not_of_this_machine)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	socklen_t n = sizeof(sa_family_t), pidfd_n = sizeof(int);
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0), fd, pidfd;
+	siginfo_t info;
+	pid_t pid;
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0); /* to a free name */
+	assert_int_equal(listen(listener, 1), 0);
+	n = sizeof(a);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+	pid = fork();
+	if (pid == 0) {
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		(void)!connect(fd, (struct sockaddr *)&a, n);
+		pause();
+		_exit(0);
+	}
+	fd = accept(listener, NULL, NULL);
+	assert_true(proc_peer_is_of_this_host(fd, pid));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	if (getsockopt(fd, SOL_SOCKET, PEERPIDFD, &pidfd, &pidfd_n) < 0 && errno == ENOPROTOOPT) {
+		skip(); /* older than Linux 6.5 */
+	}
+	assert_false(proc_peer_is_of_this_host(fd, pid));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+	close(listener);
 }
 
 /* A child in a user namespace of its own waits until the test has looked. */
