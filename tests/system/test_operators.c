@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/raw.h"
 
-#include <grp.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
  * them; nobody else, and nobody by default. Users of the tests are members of a group with their
  * own number. */
 
-enum { USER_EVE = 1236, GROUP_OPS = 4242 };
+enum { USER_EVE = 1236 };
 
 #define OPERATORS "operator-captures=yes", "--set", "operator-groups=1235" /* Bob's */
 
@@ -92,36 +91,6 @@ FIXTURE_TEST(root_and_operators_do_where_they_may)
 	program_kill(p, SIGKILL);
 }
 
-/* What the kernel said at connect counts, of supplementary groups too. */
-FIXTURE_TEST(the_kernel_knows_the_group)
-{
-	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
-					.processes_request = { 9 } };
-	const gid_t groups[] = { 5001, GROUP_OPS }, others[] = { 5001, GROUP_OPS + 1 };
-	struct fixture *f = *state;
-	struct program *p;
-	int inside, outside;
-
-	fixture_need_two_users();
-	fixture_start_daemon(f, "--set", "operator-captures=yes", "--set", "operator-groups=4242",
-			     NULL);
-	p = on_demand_start_listed(f, USER_ANN);
-	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
-	inside = raw_client(f, USER_EVE);
-	assert_int_equal(setgroups(ARRAY_SIZE(others), others), 0);
-	outside = raw_client(f, USER_EVE);
-	assert_int_equal(setgroups(0, NULL), 0);
-	assert_true(raw_send(outside, &q, -1));
-	assert_int_equal(raw_receive(outside, &arena).processes_reply.processes.n, 0);
-	expect_refusal(outside, "no operator of this machine", "operator-groups");
-	assert_true(raw_send(inside, &q, -1));
-	assert_int_equal(raw_receive(inside, &arena).processes_reply.processes.n, 1);
-	wish(inside);
-	assert_int_equal(raw_receive(inside, &arena).type, WIRE_OPENED);
-	close(inside);
-	program_kill(p, SIGKILL);
-}
-
 FIXTURE_TEST(an_operators_everything_is_their_own)
 {
 	struct fixture *f = *state;
@@ -156,29 +125,5 @@ FIXTURE_TEST(an_operators_everything_is_their_own)
 	c = fixture_client(f, USER_SELF, "capture", "--all", "--duration", "0.3", NULL);
 	expect_exit(c, 0);
 	expect_message(c, "measuring 1 process of ");
-	program_kill(p, SIGKILL);
-}
-
-/* There root takes any uid and group. */
-FIXTURE_TEST(in_a_container_nobody_is_an_operator)
-{
-	static const char script[] =
-		"setpriv --reuid 1235 --regid 1235 --clear-groups \"$1\" status --json";
-	struct fixture *f = *state;
-	struct program *p, *c;
-
-	fixture_need_no_thread_sanitizer(FOREIGN_PROGRAMS);
-	fixture_need_two_users();
-	if (system("unshare --pid --fork setpriv --reuid 1235 true 2>/dev/null") != 0) {
-		fixture_skip("needs a pid namespace of its own, and setpriv");
-	}
-	fixture_start_daemon(f, "--set", OPERATORS, NULL);
-	p = on_demand_start(f, USER_ANN);
-	on_demand_wait_listed(f, USER_BOB, p, "\"foreign\":true");
-	fixture_check_leaks(false);
-	c = fixture_run(f, USER_SELF, "/usr/bin/unshare", "--pid", "--fork", "/bin/sh", "-c",
-			script, "sh", CLIENT, NULL);
-	expect_exit(c, 0);
-	assert_int_equal(count_text(c->out, "\"processes\":[]"), 1);
 	program_kill(p, SIGKILL);
 }

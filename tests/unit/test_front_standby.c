@@ -169,6 +169,26 @@ FRONT_TEST(test_an_operator_does_not_capture_roots_programs)
 			       "what root runs root alone captures"));
 }
 
+/* There one may take any uid and group. In the box a process that nobody finds stands for it. */
+FRONT_TEST(test_in_a_container_nobody_is_an_operator)
+{
+	const struct wire_message ask = { .type = WIRE_PROCESSES_REQUEST };
+	uint32_t program = connect_standby(PROGRAM, ANN);
+
+	change_settings(let_operators_capture);
+	connect_client(OTHER, BOB);
+	say(OTHER, &ask);
+	assert_int_equal(last_heard(OTHER, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 1);
+	front_box_set_pid(0x7ffffff0);
+	capture_as(BOB, program);
+	front_box_set_pid(0);
+	expect_not_allowed();
+	assert_non_null(strstr(last_heard(CLIENT, WIRE_REFUSAL)->refusal.message,
+			       "an operator in a container captures nothing"));
+	say(CLIENT, &ask);
+	assert_int_equal(last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply.processes.n, 0);
+}
+
 /* --- who takes part --- */
 
 enum { INTRUDER = 3 };

@@ -97,35 +97,75 @@ TEST(a_peer_is_of_this_machine)
 	close(ends[1]);
 }
 
+static int listen_anywhere(struct sockaddr_un *ret, socklen_t *ret_size)
+{
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	*ret_size = sizeof(*ret);
+	assert_int_equal(bind(listener, (struct sockaddr *)ret, sizeof(sa_family_t)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)ret, ret_size), 0);
+	return listener;
+}
+
+static _Noreturn void connect_and_stay(const struct sockaddr_un *a, socklen_t size)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	_exit(connect(fd, (const struct sockaddr *)a, size) < 0 ? 1 : pause());
+}
+
 /* Its pid may be another's soon, even while it is a zombie. */
 TEST(a_peer_that_has_ended_is_not_of_this_machine)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	socklen_t n = sizeof(sa_family_t), pidfd_n = sizeof(int);
-	int listener = socket(AF_UNIX, SOCK_STREAM, 0), fd, pidfd;
+	struct sockaddr_un a;
+	socklen_t size, n = sizeof(int);
+	int listener = listen_anywhere(&a, &size), fd, pidfd;
+	pid_t pid = fork();
 	siginfo_t info;
-	pid_t pid;
 
-	assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0); /* to a free name */
-	assert_int_equal(listen(listener, 1), 0);
-	n = sizeof(a);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
-	pid = fork();
 	if (pid == 0) {
-		fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		(void)!connect(fd, (struct sockaddr *)&a, n);
-		pause();
-		_exit(0);
+		connect_and_stay(&a, size);
 	}
 	fd = accept(listener, NULL, NULL);
 	assert_true(proc_peer_is_of_this_host(fd, pid));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	if (getsockopt(fd, SOL_SOCKET, PEERPIDFD, &pidfd, &pidfd_n) < 0 && errno == ENOPROTOOPT) {
+	if (getsockopt(fd, SOL_SOCKET, PEERPIDFD, &pidfd, &n) < 0 && errno == ENOPROTOOPT) {
 		skip(); /* older than Linux 6.5 */
 	}
 	assert_false(proc_peer_is_of_this_host(fd, pid));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+	close(listener);
+}
+
+TEST(a_peer_in_another_pid_namespace_is_not_of_this_machine)
+{
+	struct sockaddr_un a;
+	struct ucred peer;
+	socklen_t size, n = sizeof(peer);
+	int listener = listen_anywhere(&a, &size), fd, status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWPID) < 0) {
+			_exit(NO_MOUNT);
+		}
+		if (fork() == 0) {
+			connect_and_stay(&a, size);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WEXITSTATUS(status) == NO_MOUNT) {
+		unit_skip("no pid namespace can be made here");
+	}
+	fd = accept(listener, NULL, NULL);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n), 0);
+	assert_false(proc_peer_is_of_this_host(fd, peer.pid));
+	kill(peer.pid, SIGKILL);
 	close(fd);
 	close(listener);
 }
