@@ -56,27 +56,6 @@ static void bystander_end(struct bystander *b, struct fixture *f)
 	expect_service(f, 1000);
 }
 
-static void show_fds(pid_t pid)
-{
-	char path[64], entry[320], link[256];
-	struct dirent *e;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	d = opendir(path);
-	while (d && (e = readdir(d)) != NULL) {
-		ssize_t n;
-
-		snprintf(entry, sizeof(entry), "%s/%.200s", path, e->d_name);
-		n = readlink(entry, link, sizeof(link) - 1);
-		link[n > 0 ? n : 0] = '\0';
-		print_error("%s %s\n", e->d_name, link);
-	}
-	if (d) {
-		closedir(d);
-	}
-}
-
 /* Before anything is done: the bystander's program may have asked for a grant a moment ago. */
 static unsigned fds_at_rest(struct bystander *b)
 {
@@ -103,7 +82,6 @@ static void expect_fds(struct bystander *b, unsigned n)
 
 	for (int steady = 0; steady < 20;) {
 		if (now_ms() >= by) {
-			show_fds(b->front);
 			fail_msg("%zu descriptors instead of %u", now, n);
 		}
 		now = process_descriptors(b->front);

@@ -121,50 +121,6 @@ PERMIT_TEST(by_cudas_injection)
 	unsetenv("CUDA_INJECTION64_PATH");
 }
 
-/* --- whole GPUs --- */
-
-/* Whether a program gets the whole of this GPU under a lease of these. */
-static void expect_device(struct fixture *f, const char *devices, const char *gpu,
-			  const char *output, const char *message)
-{
-	struct program *p =
-		fixture_client(f, USER_ANN, "permit", "--devices", devices, "--", TEST_FAKEPROFILER,
-			       "--device", "--gpu", gpu, "--rounds", "2", NULL);
-
-	expect_exit(p, 7);
-	expect_output(p, output);
-	if (message) {
-		expect_message(p, message);
-	}
-}
-
-#define GIVEN "counters\ndone granted -\n"
-#define REFUSED "refused\ndone - refused\n"
-
-/* Who is alone on the GPUs of a lease may have them whole, but no other; where users trust each
- * other an entitlement decides. */
-PERMIT_TEST(whole_gpus_are_those_of_the_lease)
-{
-	struct fixture *f = *state;
-
-	setenv("GPUCTR_FAKE_GPUS", "2", 1);
-	start(f, NULL);
-	expect_device(f, "0,1", "1", GIVEN, NULL);
-	expect_device(f, "1", "1", GIVEN, NULL);
-	expect_device(f, "1", "0", REFUSED, "a GPU that the lease does not cover");
-	expect_device(f, "0", "1", REFUSED, "Name that GPU in --devices");
-	fixture_stop_daemon(f);
-	start(f, "device-users=1234");
-	expect_device(f, "0", "1", REFUSED, "a GPU that the lease does not cover");
-	fixture_stop_daemon(f);
-	start(f, "sharing=shared");
-	expect_device(f, "0,1", "1", REFUSED, "needs an entitlement");
-	fixture_stop_daemon(f);
-	fixture_start_daemon(f, "--set", "device-users=1234", "--set", "sharing=shared", NULL);
-	expect_device(f, "0", "0", GIVEN, NULL);
-	expect_device(f, "0", "1", REFUSED, "a GPU that the lease does not cover");
-}
-
 /* Which answers as ever: this one gives it to everybody. */
 PERMIT_TEST(other_classes_go_to_the_driver)
 {
@@ -270,19 +226,6 @@ PERMIT_TEST(who_has_shut_itself_in_is_left_alone)
 	expect_exit(p, 7);
 	expect_output(p, "refused\ndone - refused\n");
 	expect_message(p, "or shut in by a seccomp filter");
-}
-
-PERMIT_TEST(who_becomes_another_user_is_refused)
-{
-	struct fixture *f = *state;
-	struct program *p;
-
-	start(f, NULL);
-	p = fixture_client(f, USER_SELF, "permit", "--", TEST_FAKEPROFILER, "--user", "1234",
-			   "--rounds", "2", NULL);
-	expect_exit(p, 7);
-	expect_output(p, "refused\ndone - refused\n");
-	expect_message(p, "runs as another user (uid 1234)");
 }
 
 PERMIT_TEST(who_asks_for_nothing_is_told)

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/system/raw.h"
@@ -222,46 +221,6 @@ FIXTURE_TEST(what_they_say_is_one_line_in_the_log)
 	expect_harmless(log);
 	expect_text_soon(f->daemon->err, "owned");
 	expect_harmless(f->daemon->err);
-}
-
-/* Registers, gives its connection to a child and ends. The child ends when the pipe is closed. */
-static void register_and_end(struct fixture *f, const int *ends)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		standby_register(f, USER_ANN);
-		if (fork() == 0) {
-			char byte;
-
-			close(ends[1]);
-			_exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
-		}
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
-/* Its pid may be another process's by now. */
-FIXTURE_TEST(nobody_stands_for_a_process_that_has_ended)
-{
-	struct fixture *f = *state;
-	struct gpuctr_registered_process p = { 0 };
-	int client, ends[2];
-
-	fixture_start_daemon(f, "--set", "sharing=shared", NULL);
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	register_and_end(f, ends);
-	client = raw_client(f, USER_ANN);
-	assert_int_equal(standby_list(client, &p), 1);
-	standby_wish(client, 1, &p.process);
-	standby_expect_refusal(client, GPUCTR_E_BAD_REQUEST, "has ended");
-	assert_int_equal(standby_count(client), 0);
-	close(ends[0]);
-	close(ends[1]);
-	close(client);
 }
 
 /* It has registered, and answers nothing. */

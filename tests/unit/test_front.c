@@ -827,6 +827,8 @@ FRONT_TEST(test_a_refusal_of_the_granter_has_a_remedy)
 		const char *says, *remedy;
 	} all[] = {
 		{ -ENOSPC, GPUCTR_E_QUOTA, "a capture may have 256", "with fewer processes" },
+		{ -EXDEV, GPUCTR_E_NOT_ALLOWED, "a GPU that the lease does not cover",
+		  "Name that GPU in --devices" },
 		{ -ESRCH, GPUCTR_E_NOT_ALLOWED, "the process that asked has ended", "live until" },
 		{ -EPROTO, GPUCTR_E_NOT_ALLOWED, "another number", "Report the versions" },
 		{ -EPERM, GPUCTR_E_NOT_ALLOWED, "the granter refused", "report it" },

@@ -193,6 +193,55 @@ FRONT_TEST(test_in_a_container_nobody_is_an_operator)
 
 enum { INTRUDER = 3 };
 
+static const struct gpuctr_registered_process *ask_list(void)
+{
+	const struct wire_processes_reply *r;
+
+	say(CLIENT, &(struct wire_message){ .type = WIRE_PROCESSES_REQUEST });
+	r = &last_heard(CLIENT, WIRE_PROCESSES_REPLY)->processes_reply;
+	assert_int_equal(r->processes.n, 2);
+	assert_true(r->last);
+	return r->processes.v;
+}
+
+/* In each of three captures, one after the other. */
+FRONT_TEST(test_programs_have_numbers_in_the_order_of_their_names)
+{
+	uint32_t first = connect_standby(PROGRAM, ANN), second = connect_standby(PROGRAM + 1, ANN);
+	const uint32_t named[] = { second, first };
+	struct wire_message goodbye = { .type = WIRE_GOODBYE };
+
+	connect_client(CLIENT, ANN);
+	for (unsigned round = 1; round <= 3; round++) {
+		uint32_t capture = open_processes(CLIENT, named, 2);
+		struct wire_message m;
+
+		assert_int_equal(front_box_heard(PROGRAM).process, 2);
+		assert_int_equal(front_box_heard(PROGRAM + 1).process, 1);
+		assert_int_equal(front_box_heard(PROGRAM).capture, capture);
+		m = *last_heard(CLIENT, WIRE_PROCESS);
+		assert_int_equal(m.process.process, 2);
+		assert_int_equal(m.process.pid, getpid());
+		assert_string_equal(m.process.program, "train");
+		assert_int_equal(ask_list()[0].capture, capture);
+		assert_non_null(strstr(ask_list()[1].holder, "(t, pid "));
+		close_capture(CLIENT, capture);
+		assert_int_equal(count_heard(PROGRAM, WIRE_AGENT_STOP), round);
+		goodbye.goodbye.totals.seen = goodbye.goodbye.totals.measured = 10 * round;
+		say(PROGRAM, &goodbye);
+		m = *last_heard(CLIENT, WIRE_PROCESS_END);
+		assert_int_equal(m.process_end.process, 2);
+		assert_true(m.process_end.clean);
+		assert_int_equal(m.process_end.totals.measured, 10 * round);
+		goodbye.goodbye.totals.seen = goodbye.goodbye.totals.measured = 1;
+		say(PROGRAM + 1, &goodbye);
+		m = *last_heard(CLIENT, WIRE_CAPTURE_END);
+		assert_int_equal(m.capture_end.processes, 2);
+		assert_int_equal(m.capture_end.totals.measured, 10 * round + 1);
+		assert_int_equal(ask_list()[0].capture, 0);
+	}
+}
+
 /* The owner of the programs knows the token, which every one of them has been told. Whoever named
  * some of them gets no file, no record and no line of another. */
 FRONT_TEST(test_a_capture_of_named_programs_takes_no_other)
