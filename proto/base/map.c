@@ -21,14 +21,6 @@ void map_deinit_items(struct map *t)
 	map_deinit(t);
 }
 
-void map_clear(struct map *t)
-{
-	if (t->n_slots > 0) {
-		memset(t->slots, 0, t->n_slots * sizeof(*t->slots));
-	}
-	t->n = 0;
-}
-
 static void put(struct map *t, uint64_t hash, void *item)
 {
 	size_t i = hash & (t->n_slots - 1);

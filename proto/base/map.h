@@ -24,9 +24,6 @@ typedef bool (*map_has_fn)(const void *item, const void *key);
 void map_deinit(struct map *t);
 void map_deinit_items(struct map *t); /* items that malloc() gave are freed as well */
 
-/* Forgets all items and keeps the memory. */
-void map_clear(struct map *t);
-
 /* Adds an item that is not in the table yet. -ENOMEM: it was not added. */
 int map_add(struct map *t, uint64_t hash, void *item);
 

@@ -86,23 +86,8 @@ void standby_expect_silence(int fd)
 
 /* --- clients --- */
 
-void standby_wish(int client, size_t n, const uint32_t *ids)
-{
-	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const struct wire_message m = {
-		.type = WIRE_OPEN_CAPTURE,
-		.open_capture = {
-			.request = 7,
-			.metrics = { 1, metrics },
-			.program = "capture",
-			.processes = { n, ids },
-		},
-	};
-
-	assert_true(raw_send(client, &m, -1));
-}
-
-struct wire_message standby_expect(int client, enum wire_type type)
+/* The next message of this kind; those that only tell of progress are skipped. */
+static struct wire_message standby_expect(int client, enum wire_type type)
 {
 	struct wire_message m;
 
@@ -117,31 +102,6 @@ struct wire_message standby_expect(int client, enum wire_type type)
 						      : "");
 	}
 	return m;
-}
-
-uint32_t standby_expect_ready(int client)
-{
-	uint32_t id = standby_expect(client, WIRE_OPENED).opened.capture;
-
-	assert_int_equal(standby_expect(client, WIRE_READY).ready.capture, id);
-	return id;
-}
-
-void standby_close_capture(int client, uint32_t capture)
-{
-	const struct wire_message m = { .type = WIRE_CLOSE_CAPTURE, .close_capture = { capture } };
-
-	assert_true(raw_send(client, &m, -1));
-}
-
-void standby_expect_refusal(int client, int code, const char *text)
-{
-	struct wire_message m = standby_expect(client, WIRE_REFUSAL);
-
-	assert_int_equal(m.refusal.code, code);
-	assert_int_equal(m.refusal.request, 7);
-	assert_non_null(strstr(m.refusal.message, text));
-	assert_true(m.refusal.remedy[0] != '\0');
 }
 
 size_t standby_list(int client, struct gpuctr_registered_process *ret)

@@ -34,16 +34,6 @@ void standby_expect_silence(int fd);
 
 /* --- clients --- */
 
-/* Asks for a capture of these processes. */
-void standby_wish(int client, size_t n, const uint32_t *ids);
-/* The next message of this kind; those that only tell of progress are skipped. */
-struct wire_message standby_expect(int client, enum wire_type type);
-/* Opened and ready: the capture's number. */
-uint32_t standby_expect_ready(int client);
-void standby_close_capture(int client, uint32_t capture);
-/* Of the last wish. */
-void standby_expect_refusal(int client, int code, const char *text);
-
 /* How many processes the client is told of, over all frames; *ret is the last one, whose texts live
  * until the next message. */
 size_t standby_list(int client, struct gpuctr_registered_process *ret);

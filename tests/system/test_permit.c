@@ -146,7 +146,9 @@ PERMIT_TEST(it_waits_its_turn_and_others_wait_for_it)
 	start(f, NULL);
 	ann = start_permitted(f, USER_ANN);
 	bob = fixture_client(f, USER_BOB, "permit", "--", TEST_FAKEPROFILER, "--rounds", "1", NULL);
-	expect_text_soon(bob->err, fixture_user(USER_ANN, " (permit: "));
+	expect_text_soon(bob->err, "waiting, number 1 in the queue");
+	expect_message(bob, fixture_user(USER_ANN, " (permit: "));
+	expect_output(bob, ""); /* its program has not begun */
 	status = fixture_client(f, USER_BOB, "status", NULL);
 	expect_exit(status, 0);
 	assert_true(count_text(status->out, "permit: ") > 0);

@@ -8,37 +8,6 @@
 
 /* Who may measure, and when: policy, the queue, leases. */
 
-/* Ann's client holds the GPU with a program that runs until it is killed. */
-static struct program *hold(struct fixture *f)
-{
-	struct program *p = fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP,
-					   "--kernels", "1000000", "--sleep-us", "2000", NULL);
-
-	expect_text_soon(f->daemon->err, "permission granted: ");
-	return p;
-}
-
-SYSTEM_TEST(the_second_waits_for_the_first)
-{
-	struct fixture *f = *state;
-	struct program *first, *second;
-
-	fixture_start_daemon(f, NULL);
-	first = hold(f);
-	second = fixture_client(f, USER_BOB, "--metrics", "memory", "--", FAKEAPP, "--kernels", "7",
-				NULL);
-	expect_text_soon(second->err, "waiting, number 1 in the queue");
-	expect_message(second, fixture_user(USER_ANN, " (fakeapp, pid "));
-	expect_running(second);
-	expect_output(second, ""); /* its program has not begun */
-	program_kill(first, SIGTERM);
-	expect_exit(first, 128 + SIGTERM);
-	expect_exit(second, 0);
-	expect_output(second, "done 7\n");
-	expect_message(second, "7 measured");
-	expect_no_owner(f);
-}
-
 /* What is leased without --devices. */
 static void expect_leased(struct fixture *f, const char *visible, const char *gpus)
 {
