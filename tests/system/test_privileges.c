@@ -4,7 +4,10 @@
 #include <grp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/system/raw.h"
 
 /* What docs/internals/privileges.md says of each process, compared with the daemon's while a
  * program is measured. The daemon is started by root and by hand, so the supervisor's filter and
@@ -320,4 +323,44 @@ SYSTEM_TEST(nobody_else_starts_a_worker)
 
 	expect_exit(p, 2);
 	expect_text_soon(p->err, "--worker is for the daemon itself");
+}
+
+/* Supplementary groups count, however many there are. */
+SYSTEM_TEST(a_member_of_very_many_groups_is_let_in)
+{
+	struct fixture *f = *state;
+	gid_t groups[5000];
+
+	fixture_need_root();
+	fixture_start_strict_daemon(f, "--set", "allow-groups=7777", NULL);
+	assert_int_equal(chmod(f->socket, 0666), 0); /* the kernel would keep her away */
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		groups[i] = (gid_t)(10000 + i);
+	}
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	raw_expect_refused(raw_connect(f, USER_ANN), GPUCTR_E_NOT_ALLOWED);
+	groups[ARRAY_SIZE(groups) - 1] = 7777;
+	assert_int_equal(setgroups(ARRAY_SIZE(groups), groups), 0);
+	close(raw_client(f, USER_ANN));
+	assert_int_equal(setgroups(0, NULL), 0);
+}
+
+/* Nor what a program of a capture has sent. */
+SYSTEM_TEST(the_front_holds_no_device)
+{
+	struct fixture *f = *state;
+	char link[256];
+	pid_t front;
+
+	fixture_need_root_to_look();
+	fixture_start_daemon(f, NULL);
+	fixture_client(f, USER_ANN, "--metrics", "memory", "--", FAKEAPP, "--kernels", "100",
+		       "--hold", "middle", NULL);
+	fixture_wait_held(f, 1);
+	front = fixture_worker(f, "front");
+	for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+		read_descriptor(front, i, link, sizeof(link));
+		assert_null(strstr(link, "nvidia"));
+	}
+	fixture_release(f);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -285,6 +286,87 @@ FRONT_TEST(test_a_reply_has_the_metrics_that_it_has_room_for)
 		assert_int_equal(strlen(info->metrics[info->n_metrics - 2]), LIMIT_NAME_BYTES - 1);
 		assert_int_equal(atoi(info->metrics[info->n_metrics - 1] + 1),
 				 LIMIT_METRICS - (info->n_metrics - 1));
+	}
+}
+
+/* --- frames and descriptors --- */
+
+static void say_header(unsigned peer, uint32_t size, uint16_t type, uint16_t zero)
+{
+	uint8_t header[FRAME_HEADER_BYTES];
+
+	memcpy(header, &(uint32_t){ htole32(size) }, 4);
+	memcpy(header + 4, &(uint16_t){ htole16(type) }, 2);
+	memcpy(header + 6, &(uint16_t){ htole16(zero) }, 2);
+	front_box_say(peer, header, sizeof(header));
+	settle();
+}
+
+/* Bob's capture goes on meanwhile. */
+FRONT_TEST(test_bad_frames_end_their_own_connection)
+{
+	static const struct {
+		uint32_t size;
+		uint16_t type, zero;
+	} headers[] = {
+		{ LIMIT_FRAME_BYTES + 1, WIRE_HELLO, 0 },
+		{ UINT32_MAX, WIRE_HELLO, 0 },
+		{ 0x80000000, WIRE_HELLO, 0 },
+		{ 4, WIRE_HELLO, 1 },
+		{ 0, WIRE_HELLO, 0xffff },
+		{ 0, WIRE_HELLO, 0 }, /* of version 0 */
+		{ 0, 0xffff, 0 },
+	};
+	static const enum wire_type clients[] = {
+		WIRE_METRICS_REQUEST, WIRE_PLAN_REQUEST,  WIRE_STATUS_REQUEST,
+		WIRE_OPEN_CAPTURE,    WIRE_CLOSE_CAPTURE, WIRE_PROCESSES_REQUEST,
+		WIRE_JOB_BEGIN,	      WIRE_JOB_END,
+	};
+
+	connect_client(1, BOB);
+	open_capture(1, "1");
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+		connect_peer(0, ANN);
+		say_header(0, headers[i].size, headers[i].type, headers[i].zero);
+		assert_int_equal(refused_for(0), GPUCTR_E_PROTOCOL);
+		assert_true(is_closed(0));
+	}
+	for (uint16_t type = 0; type < 2 * (WIRE_RECORD_COLUMNS + 1); type++) {
+		bool is_clients = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+			is_clients = is_clients || type == clients[i];
+		}
+		connect_client(0, ANN); /* a message without content, of a client ... */
+		say_header(0, 0, type, 0);
+		assert_int_equal(refused_for(0) == GPUCTR_E_PROTOCOL, !is_clients);
+		connect_peer(0, ANN); /* ... and as the first one */
+		say_header(0, 0, type, 0);
+		assert_int_equal(refused_for(0) == GPUCTR_E_PROTOCOL,
+				 type != WIRE_PERMISSION_REQUEST);
+	}
+	ask_status(1);
+	assert_int_equal(count_heard(1, WIRE_CAPTURE_END), 0);
+}
+
+/* One may come along unclaimed; a second one is too much. The box sees that none stays open. */
+FRONT_TEST(test_descriptors_are_taken_only_where_they_belong)
+{
+	static const unsigned numbers[] = { 1, 2, 3, 253 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		connect_peer(0, ANN);
+		front_box_attach(0, numbers[i]);
+		say(0,
+		    &(struct wire_message){ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "t" } });
+		assert_int_equal(count_heard(0, WIRE_WELCOME), numbers[i] == 1);
+		assert_int_equal(is_closed(0), numbers[i] != 1);
+		if (numbers[i] == 1) {
+			front_box_attach(0, 1);
+			front_box_say(0, "x", 1);
+			settle();
+			assert_true(is_closed(0));
+		}
 	}
 }
 
