@@ -401,7 +401,7 @@ static bool release(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;
 
-	if (!g->holds) {
+	if (!g->holds || r->state != RANGES_STARTED) { /* else its batch was abandoned */
 		return true;
 	}
 	if (!guard_may_release(c, r, patient)) {

@@ -198,6 +198,26 @@ RANGES_TEST(a_held_range_is_closed_at_the_end)
 	}
 }
 
+/* Its kernel ends after the capture has given up: a call of the program's finds no batch any more.
+ */
+RANGES_TEST(a_held_range_may_be_abandoned)
+{
+	capture(1);
+	add_context(1);
+	launch_many(5);
+	gpu.gets_launched = true;
+	assert_true(launch());
+	ranges_abandon(&c, r);
+	gpu.at_work = false;
+	assert_true(atomic_load(&r->unsettled));
+	ranges_settle(&c, r);
+	assert_false(atomic_load(&r->unsettled));
+	assert_true(method_ranges.disable(&c, r));
+	assert_false(gpu.object[0].enabled);
+	assert_int_equal(atomic_load(&c.counters.failed), 6);
+	finish();
+}
+
 /* And closing it may fail. */
 RANGES_TEST(a_held_range_that_cannot_be_closed_ends_the_batch)
 {
