@@ -162,23 +162,15 @@ static void take_out(struct capture *c)
 	capture_free(c);
 }
 
-void agent_run(struct capture *c, void (*running)(void))
+void agent_run(struct capture *c)
 {
-	capture_run(c, running);
+	capture_run(c);
 	take_out(c);
 }
 
 void agent_drop(struct capture *c)
 {
 	take_out(c);
-}
-
-void agent_abandon(struct capture *c)
-{
-	capture_request_end(c, 0);
-	LOCK_SCOPE(&agent.lock);
-	agent.capture = NULL;
-	agent.kept = c;
 }
 
 void agent_wait(uint64_t timeout_ns)

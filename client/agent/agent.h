@@ -20,15 +20,11 @@ struct capture *agent_begin(struct connection *connection, bool late);
 bool agent_start(struct capture *c, const char *token);
 
 /* Runs the capture to its end and frees it; then there is no current capture. Does not return if
- * the program exits. running, unless it is NULL, is called once no more threads are made. */
-void agent_run(struct capture *c, void (*running)(void));
+ * the program exits. */
+void agent_run(struct capture *c);
 
 /* Frees a capture that was not started. */
 void agent_drop(struct capture *c);
-
-/* For a started capture that no thread can run: ends it at once. The capture is not freed, because
- * threads of the program may be inside it. */
-void agent_abandon(struct capture *c);
 
 /* Waits until there is no current capture. */
 void agent_wait(uint64_t timeout_ns);

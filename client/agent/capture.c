@@ -68,7 +68,9 @@ static void tell_copies(struct capture *c)
 	struct pack_copy *v = activity_take_copies(c->activity, &n);
 
 	if (n > 0) {
+		deliver_take_connection(&c->deliver);
 		pack_send_copies(c->connection, &c->welcome, v, n, c->deliver.next_index);
+		deliver_lend_connection(&c->deliver);
 	}
 	free(v);
 }
@@ -141,13 +143,11 @@ static bool stop_now(struct capture *c)
 	if (!c->method->beside && stream_captures_any(&c->stream_captures) && !exiting) {
 		return false;
 	}
-	deliver_lend_connection(&c->deliver);
 	tell_others(c);
 	tell_steps(c);
 	if (c->welcome.trace) { /* what no launch waits for */
 		activity_flush(c->activity);
 	}
-	deliver_take_connection(&c->deliver);
 	tell_copies(c);
 	if (filter_missed_all(&c->filter, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
@@ -161,12 +161,10 @@ static bool stop_now(struct capture *c)
 	if (phase_missed(&c->filter.phase, &missed)) {
 		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
 	}
-	deliver_lend_connection(&c->deliver);
 	contexts_let_go(c);
 	if (!exiting) {
 		close_soon(c);
 	}
-	deliver_take_connection(&c->deliver);
 	trace_flush(c, true);
 	trace_graphs_finish(c);
 	return true;
@@ -185,7 +183,6 @@ static bool on_idle(void *userdata)
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
 		return stop_now(c);
 	}
-	deliver_lend_connection(&c->deliver);
 	if (activity_hear(c->activity)) {
 		activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
 	}
@@ -196,7 +193,6 @@ static bool on_idle(void *userdata)
 		trace_graphs_flush(c);
 	}
 	watch_look(c);
-	deliver_take_connection(&c->deliver);
 	tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
 	return false;
 }
@@ -224,10 +220,8 @@ static void on_batch(void *userdata, struct batch *b)
 {
 	struct capture *c = userdata;
 
-	deliver_lend_connection(&c->deliver);
 	activity_fill(c->activity, b);
 	tell_others(c);
-	deliver_take_connection(&c->deliver);
 	trace_graphs_split(c, b);
 	tell_copies(c);
 	if (!c->reported_drops && activity_drops(c->activity)) {
@@ -278,7 +272,6 @@ static void on_end(void *userdata)
 	struct capture *c = userdata;
 
 	trace_flush(c, true); /* what came too late is dropped */
-	deliver_lend_connection(&c->deliver);
 	if (!sections_are_open(c)) {
 		leave_cupti(c);
 	} else if (c->welcome.trace && !state_is_exiting()) {
@@ -286,7 +279,6 @@ static void on_end(void *userdata)
 	}
 	tell_others(c);
 	tell_repeats(c);
-	deliver_take_connection(&c->deliver);
 	tell_copies(c);
 	trace_graphs_end(c);
 }
@@ -395,15 +387,12 @@ static void watch(void *userdata)
 	watch_calls(userdata);
 }
 
-void capture_run(struct capture *c, void (*running)(void))
+void capture_run(struct capture *c)
 {
 	const struct timespec pause = { 0, LINGER_MS * CLOCK_NS_PER_MS };
 
 	if (!c->method->beside) { /* a trace makes no call that waits */
 		control_watch(watch, c);
-	}
-	if (running) {
-		running();
 	}
 	deliver_run(&c->deliver);
 	while (sections_are_open(c) && !state_is_exiting()) {

@@ -82,7 +82,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
  * connection breaks, or capture_request_end() was called. Then undoes everything except for traces
  * that CUPTI leaves behind, and says goodbye. If the program exits, CUPTI is not left, and not
  * called once the rest has been delivered. */
-void capture_run(struct capture *c, void (*running)(void));
+void capture_run(struct capture *c);
 
 /* Any thread and signal handlers may call this; waits for a lock until by_ns at most. */
 void capture_request_end(struct capture *c, uint64_t by_ns);

@@ -19,6 +19,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
+#include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
 struct connection {
@@ -55,3 +56,11 @@ int connection_send_encoded(struct connection *l, const struct buffer *b);
  * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
  */
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);
+
+/* Connects, introduces this process to the daemon and takes its part of a capture. *ret lives in
+ * arena. 0, or a positive code with r filled; the connection is closed then. */
+int hello_say(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
+	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r);
+
+/* A copy of a welcome that the connection received, in arena. False: out of memory. */
+bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_agent_welcome *ret);

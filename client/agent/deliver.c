@@ -486,7 +486,9 @@ static void process_batch(struct deliver *d, struct batch *b)
 		return;
 	}
 	if (d->on_batch) {
+		deliver_lend_connection(d);
 		d->on_batch(d->userdata, b);
+		deliver_take_connection(d);
 	}
 	values = malloc((b->n * d->welcome->plan.columns.n + 1) * sizeof(*values));
 	measured = malloc(b->n + 1);
@@ -504,9 +506,8 @@ static void check_connection(struct deliver *d)
 {
 	struct wire_message m;
 
-	if (d->connection->fd < 0) {
-		d->on_stop(d->userdata);
-	} else if (connection_receive(d->connection, &m, 0) == 0 && m.type == WIRE_AGENT_STOP) {
+	if (d->connection->fd < 0 ||
+	    (connection_receive(d->connection, &m, 0) == 0 && m.type == WIRE_AGENT_STOP)) {
 		d->on_stop(d->userdata);
 	}
 }
@@ -555,6 +556,8 @@ static void work_on(struct deliver *d, struct batch *b)
 /* The periodic work. True: no further batch is expected. */
 static bool tick(struct deliver *d, bool ending)
 {
+	bool ends = true;
+
 	send_progress(d);
 	/* Marks and ranges do not wait for a kernel: they would only gather. */
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
@@ -562,8 +565,12 @@ static bool tick(struct deliver *d, bool ending)
 		return true;
 	}
 	check_connection(d);
-	return (!d->on_idle || d->on_idle(d->userdata)) &&
-	       atomic_load(&d->state) >= CAPTURE_STOPPING;
+	if (d->on_idle) {
+		deliver_lend_connection(d);
+		ends = d->on_idle(d->userdata);
+		deliver_take_connection(d);
+	}
+	return ends && atomic_load(&d->state) >= CAPTURE_STOPPING;
 }
 
 /* Waits, up to the next tick, for notes or a batch, and processes them; does the periodic work if
@@ -630,7 +637,9 @@ void deliver_run(struct deliver *d)
 	}
 	drop_late(d);
 	if (d->on_end) {
+		deliver_lend_connection(d);
 		d->on_end(d->userdata);
+		deliver_take_connection(d);
 	}
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	tell_left_out(d);

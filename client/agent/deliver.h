@@ -78,8 +78,9 @@ struct deliver {
 	bool waits_for_reader;			  /* so do those who queue batches */
 	/* The daemon ended the capture, or the connection broke. */
 	void (*on_stop)(void *userdata);
-	/* Called about four times a second, to flush old batches. True: when the capture stops, no
-	 * further batch is expected. NULL: always. */
+	/* on_idle, on_batch and on_end are called while the thread has lent its connection, because
+	 * they may hang. on_idle: about four times a second, to flush old batches. True: when the
+	 * capture stops, no further batch is expected. NULL: always. */
 	bool (*on_idle)(void *userdata);
 	/* Called before b is evaluated, and may give it other launches; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
@@ -150,8 +151,8 @@ void deliver_notice(struct deliver *d, int code, const char *message, const char
  * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* The thread calls these two around a call that may hang. In between it does not use its
- * connection, so others may. */
+/* The thread lends its connection while it makes calls that may hang. In between it does not use
+ * the connection, so others may. */
 void deliver_lend_connection(struct deliver *d);
 void deliver_take_connection(struct deliver *d);
 

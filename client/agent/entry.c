@@ -10,7 +10,7 @@
 #include "client/agent/claims.h"
 #include "client/agent/courier.h"
 #include "client/agent/descriptor.h"
-#include "client/agent/hello.h"
+#include "client/agent/connection.h"
 #include "client/agent/nvtx.h"
 #include "client/agent/standby.h"
 #include "client/agent/thread.h"
@@ -57,19 +57,16 @@ static void leave_to_parent(void)
 	token_connection.fd = -1;
 }
 
-static sem_t serving;
-
-/* What the program does from here on may forbid the making of threads. */
-static void on_running(void)
-{
-	sem_post(&serving);
-}
+static sem_t watched, started;
 
 static void *serve(void *argument)
 {
 	token_connection.plain = true;
 	courier_watch_me();
-	agent_run(argument, on_running);
+	sem_post(&watched);
+	while (sem_wait(&started) < 0) {
+	}
+	agent_run(argument);
 	connection_close(&token_connection);
 	return NULL;
 }
@@ -96,7 +93,7 @@ static void begin(const char *token)
 	struct wire_agent_hello hello = { .token = token, .program = program };
 	struct refusal why = { 0 };
 	struct capture *c = agent_begin(&token_connection, false);
-	bool started;
+	bool ok;
 	int r;
 
 	standby_program_name(program, sizeof(program));
@@ -112,19 +109,24 @@ static void begin(const char *token)
 		return;
 	}
 	courier_start(&token_connection, false);
-	started = agent_start(c, token);
-	sem_init(&serving, 0, 0);
+	sem_init(&watched, 0, 0);
+	sem_init(&started, 0, 0);
+	/* Before anything else begins, and before the program may forbid the making of threads. */
 	r = thread_start(serve, c, 0, NULL);
-	while (r == 0 && sem_wait(&serving) < 0) {
+	if (r != 0) {
+		tell_no_thread(c, r);
+		connection_close(&token_connection); /* nobody delivers, so the client hears that
+							the process was lost */
+		agent_drop(c);
+		return;
 	}
-	if (r == 0 && !started) {
+	while (sem_wait(&watched) < 0) {
+	}
+	ok = agent_start(c, token);
+	sem_post(&started);
+	if (!ok) {
 		agent_wait(CLOCK_NS_PER_S); /* so that the user hears of it even if the program
 					       crashes */
-	} else if (r != 0) {
-		tell_no_thread(c, r);
-		connection_close(&token_connection); /* no thread delivers, so the client hears that
-					    the process was lost */
-		agent_abandon(c);
 	}
 }
 

@@ -18,7 +18,7 @@
 #include "client/agent/control.h"
 #include "client/agent/courier.h"
 #include "client/agent/descriptor.h"
-#include "client/agent/hello.h"
+#include "client/agent/connection.h"
 #include "client/agent/thread.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -107,7 +107,7 @@ static void *serve(void *argument)
 	if (wait_for_driver(c)) {
 		agent_start(c, c->welcome.token);
 	}
-	agent_run(c, NULL);
+	agent_run(c);
 	return NULL;
 }
 

@@ -241,9 +241,7 @@ void trace_graphs_flush(struct capture *c)
 void trace_graphs_finish(struct capture *c)
 {
 	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
-		deliver_lend_connection(&c->deliver);
 		activity_flush(c->activity);
-		deliver_take_connection(&c->deliver);
 	}
 	trace_graphs_flush(c);
 }

@@ -11,7 +11,7 @@
 #include "client/agent/deliver.h"
 #include "client/agent/evaluate.h"
 #include "client/agent/filter.h"
-#include "client/agent/hello.h"
+#include "client/agent/connection.h"
 #include "client/agent/pack.h"
 #include "client/replay/evaluator.h"
 #include "client/replay/ranges.h"
@@ -373,8 +373,10 @@ static void send_copies(void *userdata)
 	struct player *p = userdata;
 
 	if (p->n_copies > 0) {
+		deliver_take_connection(&p->deliver);
 		pack_send_copies(&p->connection, &p->welcome, p->copies, p->n_copies,
 				 p->deliver.next_index);
+		deliver_lend_connection(&p->deliver);
 	}
 }
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "client/agent/filter.h"
-#include "client/agent/hello.h"
+#include "client/agent/connection.h"
 #include "client/agent/pack.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"

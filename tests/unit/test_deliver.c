@@ -636,13 +636,11 @@ static void wait_for_counts(void *userdata, struct batch *b)
 	unsigned *ret = userdata;
 
 	(void)b;
-	deliver_lend_connection(&d);
 	while (*ret < 2 && clock_now_ns() < by_ns) {
 		nanosleep(&pause, NULL);
 		deliver_tell_progress(&d);
 		*ret = atomic_load(&reader.n_progress) - first;
 	}
-	deliver_take_connection(&d);
 }
 
 /* Also if they do not change: it is their time that does. */
