@@ -310,19 +310,15 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	sinks_process_end(&run->sinks, end);
 }
 
-static void on_attributed(void *user, const struct sampled *sampled)
-{
-	sampling_describe_end(((struct run *)user)->sampling, sampled);
-}
-
 void run_finish_sampling(struct run *run)
 {
-	const struct attributing attributing = { run->on_pause, on_attributed, run };
-
 	sampling_end(run->sampling);
 	run->is_finishing = true;
-	sinks_attribute(&run->sinks, &attributing);
+	sinks_attribute(&run->sinks, run->on_pause, run);
 	run->is_finishing = false;
+	if (run->sinks.sampled) {
+		sampling_describe_end(run->sampling, run->sinks.sampled);
+	}
 	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
 			sampling_interval_ns(run->sampling));
 }

@@ -393,7 +393,7 @@ static bool report(struct sinks *s, struct report_source *source, struct buf *b)
 	source->width = terminal_width(fd);
 	source->styled = terminal_has_style(fd);
 	for (size_t i = 0; ok && (reader = files_next(&s->files, &i));) {
-		ok = report_source_read_open(source, reader, s->sampled);
+		ok = report_source_read_open(source, reader, sinks_sampled(s));
 		store_reader_free(reader);
 	}
 	add_known(s, source);

@@ -25,8 +25,8 @@ struct sinks {
 	int error;     /* of it */
 	struct gpuctr_totals totals;
 	bool program_refused; /* the program ended as one that we refuse does */
-	/* Of a sampled run: what has the values of its records, where no file has them, and what
-	 * they are read from. */
+	/* Of a sampled run: what has the values of its records, and what these are read from. NULL:
+	 * there are none, which was told. */
 	struct sampled *sampled;
 	struct store_reader *reader;
 	const char *unsampled; /* how many have none; NULL: nothing was sampled */
@@ -56,14 +56,8 @@ void sinks_sample(struct sinks *s, const struct kept_sample *sample);
 void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
 void sinks_unknown(struct sinks *s, const struct store_unknown *unknown);
 void sinks_discard(struct sinks *s, int64_t since_ns);
-/* No more comes. on_end: told what the attribution has found, unless nothing could be read, which
- * was reported. */
-struct attributing {
-	sampled_on_pause *on_pause;
-	void (*on_end)(void *user, const struct sampled *sampled);
-	void *user;
-};
-void sinks_attribute(struct sinks *s, const struct attributing *a);
+/* No more comes: finds the values, s->sampled, and gives them to records. */
+void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user);
 /* The length of a sample, and how many kernels have no value, by reason; text lives as long. */
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);

@@ -10,6 +10,8 @@ static inline void sinks_close_stream(struct sinks *s)
 }
 
 /* --- sinks_sampled.c */
+/* What has the values of records, where the file that is read has not; or NULL. */
+struct sampled *sinks_sampled(const struct sinks *s);
 /* The stream of a sampled run, of what was recorded. Its reader is waited for: nothing is dropped.
  */
 void sinks_write_stream(struct sinks *s);

@@ -11,9 +11,9 @@ enum { PAUSE_RECORDS = 4096 };
 
 struct valuing {
 	struct sinks *sinks;
-	struct sampled *sampled;
 	size_t n;
-	const struct attributing *how;
+	sampled_on_pause *on_pause;
+	void *user;
 };
 
 static int value_record(const struct gpuctr_record *recorded, const struct attribution *what,
@@ -22,14 +22,14 @@ static int value_record(const struct gpuctr_record *recorded, const struct attri
 	struct valuing *v = userdata;
 	struct gpuctr_record record = *recorded;
 
-	if (v->sampled) {
-		sampled_apply(v->sampled, v->n, &record);
+	if (v->sinks->sampled) {
+		sampled_apply(v->sinks->sampled, v->n, &record);
 		files_values(&v->sinks->files, &record);
 	}
 	v->n++;
 	ranks_record(&v->sinks->ranks, &record);
 	if (v->n % PAUSE_RECORDS == 0) {
-		v->how->on_pause(v->how->user);
+		v->on_pause(v->user);
 	}
 	return 0;
 }
@@ -51,7 +51,7 @@ static void say_unreadable(int r, const struct store_error *error)
 	}
 }
 
-void sinks_attribute(struct sinks *s, const struct attributing *a)
+void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user)
 {
 	const struct reading_handler handler = {
 		.on_record = value_record,
@@ -59,27 +59,31 @@ void sinks_attribute(struct sinks *s, const struct attributing *a)
 		.without = STORE_SITES | STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START |
 			   STORE_VALUES,
 	};
-	struct valuing v = { .sinks = s, .how = a };
-	struct store_reader *reader = s->reader = files_read(&s->files);
+	struct valuing v = { s, 0, on_pause, user };
 	struct store_error error = { 0 };
-	int r = reader ? sampled_read(reader, a->on_pause, a->user, &v.sampled) : 0;
+	int r;
 
-	if (r) {
-		say_unreadable(r, store_reader_error(reader));
+	s->reader = files_read(&s->files);
+	if (!s->reader) {
+		return;
 	}
-	if (v.sampled) {
-		sampled_leave_out(v.sampled, s->files.kept.bad);
+	r = sampled_read(s->reader, on_pause, user, &s->sampled);
+	if (r) {
+		say_unreadable(r, store_reader_error(s->reader));
+	} else {
+		sampled_leave_out(s->sampled, s->files.kept.bad);
 	}
 	/* Without values the kernels are what is left. */
-	r = reader ? reading_reader(reader, &handler, &v, &error) : 0;
-	r = r || !v.sampled ? r : files_share(&s->files, reader);
-	if (v.sampled) {
-		a->on_end(a->user, v.sampled);
-	}
+	r = reading_reader(s->reader, &handler, &v, &error);
+	r = r || !s->sampled ? r : files_share(&s->files, s->reader);
 	if (r) {
-		say_unreadable(r, error.code ? &error : store_reader_error(reader));
+		say_unreadable(r, error.code ? &error : store_reader_error(s->reader));
 	}
-	s->sampled = files_have_values(&s->files) ? sampled_free(v.sampled) : v.sampled;
+}
+
+struct sampled *sinks_sampled(const struct sinks *s)
+{
+	return files_have_values(&s->files) ? NULL : s->sampled;
 }
 
 static int stream_each_process(const struct store_process *process, void *userdata)
@@ -94,7 +98,7 @@ static int stream_each_record(const struct gpuctr_record *record, const struct a
 	struct sinks *s = userdata;
 	struct gpuctr_record copy = *record;
 
-	if (s->sampled) {
+	if (sinks_sampled(s)) {
 		sampled_apply(s->sampled, s->n_streamed++, &copy);
 	}
 	stream_record(s->stream, &copy, what);
