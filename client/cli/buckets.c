@@ -81,11 +81,19 @@ const struct bucket *buckets_at(const struct buckets *b, size_t i)
 	return item(b, i);
 }
 
-int buckets_init(struct buckets *b, const char *const *metrics, size_t n, uint64_t length_ns)
+int buckets_init(struct buckets *b, const char *const *metrics, size_t n, int64_t start_ns,
+		 int64_t end_ns)
 {
-	*b = (struct buckets){ .n_metrics = n, .length_ns = length_ns ? length_ns : 1000000 };
+	uint64_t whole_ns = (uint64_t)(end_ns - start_ns);
+
+	*b = (struct buckets){ .n_metrics = n, .start_ns = start_ns, .length_ns = 1000000 };
+	while (whole_ns / b->length_ns >= BUCKETS_MAX) {
+		b->length_ns *= 2;
+	}
+	b->n = (size_t)((whole_ns + b->length_ns / 2) / b->length_ns);
+	b->n = b->n > 0 ? b->n : 1;
 	b->metrics = calloc(n, sizeof(*b->metrics));
-	b->items = calloc(BUCKETS_MAX, bucket_size(b));
+	b->items = calloc(b->n, bucket_size(b));
 	if (!b->metrics || !b->items) {
 		buckets_deinit(b);
 		return -ENOMEM;
@@ -103,103 +111,23 @@ void buckets_deinit(struct buckets *b)
 	*b = (struct buckets){ 0 };
 }
 
-static void widen(struct bucket_value *to, double min, double max)
+void buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values)
 {
-	to->min = isnan(to->min) || min < to->min ? min : to->min;
-	to->max = isnan(to->max) || max > to->max ? max : to->max;
-}
-
-static void merge(const struct buckets *b, struct bucket *to, const struct bucket *from)
-{
-	if (from->samples > 0 && to->samples == 0) {
-		uint64_t lost = to->lost;
-
-		memcpy(to, from, bucket_size(b));
-		to->lost += lost;
-		return;
-	}
-	for (size_t i = 0; from->samples > 0 && i < b->n_metrics; i++) {
-		to->values[i].sum += from->values[i].sum;
-		widen(&to->values[i], from->values[i].min, from->values[i].max);
-	}
-	to->samples += from->samples;
-	to->lost += from->lost;
-	to->time_ns += from->time_ns;
-}
-
-/* Two become one. */
-static void halve(struct buckets *b)
-{
-	for (size_t i = 0; i < BUCKETS_MAX; i++) {
-		if (i % 2 != 0) {
-			merge(b, item(b, i / 2), item(b, i));
-		} else if (i > 0) {
-			memcpy(item(b, i / 2), item(b, i), bucket_size(b));
-		}
-	}
-	memset(item(b, BUCKETS_MAX / 2), 0, BUCKETS_MAX / 2 * bucket_size(b));
-	b->n = (b->n + 1) / 2;
-	b->length_ns *= 2;
-}
-
-/* The bucket of this time; NULL: none. */
-static struct bucket *find(struct buckets *b, int64_t at_ns)
-{
-	uint64_t i;
-
-	if (b->start_ns == 0) {
-		b->start_ns = at_ns;
-	}
-	if (at_ns < b->start_ns) {
-		return NULL;
-	}
-	while ((uint64_t)(at_ns - b->start_ns) / b->length_ns >= BUCKETS_MAX) {
-		halve(b);
-	}
-	i = (uint64_t)(at_ns - b->start_ns) / b->length_ns;
-	b->n = i >= b->n ? i + 1 : b->n;
-	return item(b, i);
-}
-
-int buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values)
-{
-	struct bucket *bucket = find(b, start_ns);
+	size_t at = (size_t)((uint64_t)(start_ns - b->start_ns) / b->length_ns);
+	struct bucket *bucket = item(b, at < b->n ? at : b->n - 1);
 	double length_ns = (double)(end_ns - start_ns);
 
-	if (!bucket) {
-		return -EINVAL;
-	}
 	for (size_t i = 0; i < b->n_metrics; i++) {
 		struct bucket_value *v = &bucket->values[i];
 		double shown = bucket_shown(&b->metrics[i], values[i], length_ns);
+		bool is_first = bucket->samples == 0;
 
-		if (bucket->samples == 0) {
-			v->min = v->max = shown;
-		}
-		widen(v, shown, shown);
+		v->min = is_first || isnan(v->min) || shown < v->min ? shown : v->min;
+		v->max = is_first || isnan(v->max) || shown > v->max ? shown : v->max;
 		v->sum += b->metrics[i].kind == BUCKET_RATE ? values[i] : values[i] * length_ns;
 	}
 	bucket->samples++;
 	bucket->time_ns += length_ns;
-	b->end_ns = end_ns;
-	return 0;
-}
-
-void buckets_lost(struct buckets *b, int64_t start_ns, uint64_t n)
-{
-	struct bucket *bucket = find(b, start_ns);
-
-	if (bucket) {
-		bucket->lost += n;
-	}
-}
-
-void buckets_finish(struct buckets *b)
-{
-	if (b->n > 1 && item(b, b->n - 1)->time_ns < (double)b->length_ns / 2) {
-		merge(b, item(b, b->n - 2), item(b, b->n - 1));
-		b->n--;
-	}
 }
 
 double bucket_mean(const struct buckets *b, const struct bucket *bucket, size_t metric)

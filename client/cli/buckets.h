@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Samples over time, gathered in buckets of equal length. The whole length need not be known: when
- * all buckets are used, each two are merged into one. */
+/* Samples over time, gathered in buckets of equal length. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +25,7 @@ struct bucket_metric {
 struct bucket_metric bucket_metric(const char *name);
 
 struct bucket {
-	uint64_t samples, lost;
+	uint64_t samples;
 	double time_ns; /* that samples cover */
 	struct bucket_value {
 		double sum;	 /* of values; of levels each times its length in ns */
@@ -38,23 +37,20 @@ struct bucket {
 struct buckets {
 	size_t n_metrics;
 	struct bucket_metric *metrics;
-	int64_t start_ns;   /* of the first sample */
-	int64_t end_ns;	    /* of the last */
-	uint64_t length_ns; /* of a bucket */
-	size_t n;	    /* that have something */
-	uint8_t *items;	    /* BUCKETS_MAX of bucket_size() */
+	int64_t start_ns;
+	uint64_t length_ns; /* of a bucket: a millisecond, doubled until all are enough */
+	size_t n;
+	uint8_t *items; /* n of bucket_size() */
 };
 
-/* length_ns: at first; 0: a millisecond. -ENOMEM. */
-int buckets_init(struct buckets *b, const char *const *metrics, size_t n, uint64_t length_ns);
+/* For samples of this time. A last bucket that would be too short is a part of the one before it.
+ * -ENOMEM. */
+int buckets_init(struct buckets *b, const char *const *metrics, size_t n, int64_t start_ns,
+		 int64_t end_ns);
 void buckets_deinit(struct buckets *b);
 
-/* A sample counts where it begins; -EINVAL: before the first one. */
-int buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values);
-void buckets_lost(struct buckets *b, int64_t start_ns, uint64_t n);
-
-/* Ends the series: a last bucket that is too short is merged into the one before it. */
-void buckets_finish(struct buckets *b);
+/* A sample counts where it begins. */
+void buckets_add(struct buckets *b, int64_t start_ns, int64_t end_ns, const double *values);
 
 const struct bucket *buckets_at(const struct buckets *b, size_t i);
 /* The value that is shown: the sum divided by the time; NAN without a sample. */

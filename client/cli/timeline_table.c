@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/timeline_table.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "client/cli/buckets.h"
 #include "client/cli/terminal.h"
@@ -13,10 +12,11 @@ enum { TIME_WIDTH = 9, VALUE_WIDTH = 11 };
 
 static const char *const value_titles[] = { "min", "mean", "max" };
 
-/* The samples of one GPU. */
+/* The samples of a GPU. */
 struct timeline {
 	const struct gpuctr_plan *plan;
 	char gpu[64];
+	int64_t first_ns, last_ns, end_ns;
 	struct buckets buckets;
 	uint64_t interval_ns, samples, lost, gaps;
 	size_t width;
@@ -111,7 +111,7 @@ static void add_counts(const struct timeline *t, struct buf *b)
 	buf_text(b, " samples of ");
 	text_time(b, (double)t->interval_ns);
 	buf_text(b, " in ");
-	text_time(b, (double)(t->buckets.end_ns - t->buckets.start_ns));
+	text_time(b, (double)(t->end_ns - t->first_ns));
 	if (t->gaps > 0) {
 		buf_text(b, ", and about ");
 		text_count(b, t->lost);
@@ -124,34 +124,10 @@ static void add_counts(const struct timeline *t, struct buf *b)
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-static void end_gpu(struct timeline *t, struct buf *b)
-{
-	if (t->samples > 0) {
-		buckets_finish(&t->buckets);
-		add_tables(t, b);
-		add_counts(t, b);
-	}
-	buckets_deinit(&t->buckets);
-}
-
-static int begin_gpu(struct timeline *t, const struct store_samples *samples)
-{
-	t->samples = t->lost = t->gaps = 0;
-	t->interval_ns = samples->interval_ns;
-	t->buckets = (struct buckets){ 0 };
-	strncpy(t->gpu, samples->gpu, sizeof(t->gpu) - 1);
-	return buckets_init(&t->buckets, t->plan->metrics, t->plan->n_metrics, 0);
-}
-
 static void note_gap(struct timeline *t, int64_t start_ns, uint64_t interval_ns)
 {
-	uint64_t gap_ns = (uint64_t)(start_ns - t->buckets.end_ns);
-
-	if (t->samples > 0 && start_ns > t->buckets.end_ns && interval_ns > 0) {
-		uint64_t lost = (gap_ns + interval_ns / 2) / interval_ns;
-
-		buckets_lost(&t->buckets, t->buckets.end_ns, lost);
-		t->lost += lost;
+	if (t->samples > 0 && start_ns > t->last_ns && interval_ns > 0) {
+		t->lost += ((uint64_t)(start_ns - t->last_ns) + interval_ns / 2) / interval_ns;
 		t->gaps++;
 	}
 }
@@ -160,35 +136,59 @@ static void add_samples(struct timeline *t, const struct store_samples *samples)
 {
 	for (size_t i = 0; i < samples->n; i++) {
 		note_gap(t, samples->times[i][0], samples->interval_ns);
-		if (buckets_add(&t->buckets, samples->times[i][0], samples->times[i][1],
-				samples->values + i * t->plan->n_metrics) == 0) {
-			t->samples++;
-		}
+		buckets_add(&t->buckets, samples->times[i][0], samples->times[i][1],
+			    samples->values + i * t->plan->n_metrics);
+		t->last_ns = samples->times[i][1];
+		t->samples++;
 	}
+}
+
+/* Until when there are samples, which a first pass finds. */
+static void note_time(struct timeline *t, const struct store_samples *samples)
+{
+	t->first_ns = t->first_ns ? t->first_ns : samples->times[0][0];
+	t->end_ns = samples->times[samples->n - 1][1];
+	t->interval_ns = samples->interval_ns;
+	snprintf(t->gpu, sizeof(t->gpu), "%s", samples->gpu);
+}
+
+/* A timeline is of one GPU. */
+static int each_block(struct timeline *t, struct store_reader *reader,
+		      void (*on_samples)(struct timeline *t, const struct store_samples *samples))
+{
+	const struct store_samples *samples;
+	struct store_blocks *blocks;
+	int r = store_samples(reader, &blocks);
+
+	if (r) {
+		return r;
+	}
+	while ((r = store_next_samples(blocks, &samples)) == 0 && samples) {
+		on_samples(t, samples);
+	}
+	store_blocks_free(blocks);
+	return r;
 }
 
 int timeline_print(struct store_reader *reader, size_t width, bool styled, struct buf *b)
 {
 	const struct store_info *info = store_info(reader);
 	struct timeline t = { .plan = &info->plan, .width = width, .styled = styled };
-	const struct store_samples *samples;
-	struct store_blocks *blocks;
 	int r;
 
 	if (!info->has_samples || t.plan->n_metrics > BUCKETS_METRICS_MAX) {
 		return 0;
 	}
-	r = store_samples(reader, &blocks);
-	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		if (!t.buckets.items || strcmp(samples->gpu, t.gpu) != 0) {
-			end_gpu(&t, b);
-			r = begin_gpu(&t, samples);
-		}
-		if (r == 0) {
-			add_samples(&t, samples);
-		}
+	r = each_block(&t, reader, note_time);
+	if (r || t.end_ns <= t.first_ns) {
+		return r;
 	}
-	store_blocks_free(blocks);
-	end_gpu(&t, b);
+	r = buckets_init(&t.buckets, t.plan->metrics, t.plan->n_metrics, t.first_ns, t.end_ns);
+	r = r ? r : each_block(&t, reader, add_samples);
+	if (r == 0) {
+		add_tables(&t, b);
+		add_counts(&t, b);
+	}
+	buckets_deinit(&t.buckets);
 	return r;
 }
