@@ -14,11 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "client/store/meta.h"
 #include "client/store/private.h"
 #include "client/store/schema.h"
+
+enum { PAGE_BYTES = 16384 };
+
+#define PAGES_LEAST 64ull /* the tables */
+#define PAGES_MOST 4294967294ull
 
 static int refuse_existing(const char *path, struct store_error *error)
 {
@@ -93,6 +99,7 @@ static int tune(struct store *s)
  * file. */
 static int open_db(struct store *s)
 {
+	char sql[96];
 	/* SQLite asks for the working folder, which may be closed to the user, unless a name is
 	 * whole. */
 	const char *name = s->is_temporary ? "/temporary" : s->path;
@@ -104,7 +111,9 @@ static int open_db(struct store *s)
 	if (rc != SQLITE_OK) {
 		return store_fail(s, rc, "create");
 	}
-	rc = store_exec(s, "PRAGMA page_size = 16384; PRAGMA journal_mode = MEMORY;");
+	snprintf(sql, sizeof(sql), "PRAGMA page_size = %d; PRAGMA journal_mode = MEMORY;",
+		 PAGE_BYTES);
+	rc = store_exec(s, sql);
 	return rc ? rc : tune(s);
 }
 
@@ -426,6 +435,24 @@ static char *make_temporary_path(void)
 	return path ? path : store_private_make(NULL);
 }
 
+/* Nobody has asked for the file, so it leaves half of the room that is there. */
+static int bound_temporary(struct store *s, const char *path)
+{
+	struct statvfs room;
+	char sql[64];
+	unsigned long long pages;
+
+	if (statvfs(path, &room) < 0) {
+		return 0;
+	}
+	pages = (unsigned long long)room.f_bavail * room.f_frsize / 2 / PAGE_BYTES;
+	snprintf(sql, sizeof(sql), "PRAGMA max_page_count = %llu",
+		 pages < PAGES_LEAST  ? PAGES_LEAST
+		 : pages < PAGES_MOST ? pages
+				      : PAGES_MOST);
+	return store_exec(s, sql);
+}
+
 /* It loses its name as soon as it is open, so it is gone however the program ends. */
 static int make_temporary(struct store *s, const struct store_options *options)
 {
@@ -438,6 +465,7 @@ static int make_temporary(struct store *s, const struct store_options *options)
 		store_remedy_temporary(s);
 	} else {
 		r = open_db(s);
+		r = r ? r : bound_temporary(s, path);
 	}
 	store_private_remove(path);
 	return r ? r : fill(s, options);

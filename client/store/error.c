@@ -131,6 +131,11 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 
 void store_remedy_temporary(struct store *s)
 {
+	if (s->is_temporary && s->error.code == STORE_E_FULL) {
+		snprintf(s->error.message, sizeof(s->error.message),
+			 "%s: there is no more room for it; it takes half of what was there.",
+			 s->path);
+	}
 	if (s->is_temporary && s->error.code > 0) {
 		snprintf(s->error.remedy, sizeof(s->error.remedy), "%s",
 			 "Set TMPDIR to a folder with room, or record with -o where there is.");

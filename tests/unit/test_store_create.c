@@ -2,6 +2,9 @@
 #include "tests/unit/store_fixture.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include "client/store/internal.h"
 
 /* How a capture file comes into being, and what a failure leaves of it. */
 
@@ -72,7 +75,7 @@ FIXTURE_TEST(test_a_temporary_file_that_cannot_grow_keeps_what_it_has)
 	}
 	setrlimit(RLIMIT_FSIZE, &unlimited);
 	assert_int_equal(r, STORE_E_FULL);
-	assert_non_null(strstr(store_last_error(s)->message, "a temporary file"));
+	assert_non_null(strstr(store_last_error(s)->message, "a temporary file: there is no more"));
 	assert_non_null(strstr(store_last_error(s)->remedy, "TMPDIR"));
 	assert_true(store_saved(s) > 100000);
 	assert_int_equal(store_read_back(s, &f->error, &reader), 0);
@@ -84,6 +87,37 @@ FIXTURE_TEST(test_a_temporary_file_that_cannot_grow_keeps_what_it_has)
 	assert_int_equal(n, store_saved(s));
 	store_cursor_free(cursor);
 	store_reader_free(reader);
+	store_close(s);
+}
+
+/* It does not fill the disk. */
+FIXTURE_TEST(test_a_temporary_file_leaves_half_of_the_room)
+{
+	struct fixture *f = *state;
+	struct store_options options = { .plan = &f->synthetic.plan, .driver = "", .version = "" };
+	struct statvfs room;
+	sqlite3_stmt *stmt;
+	struct store *s;
+	double most, half;
+
+	setenv("TMPDIR", f->folder, 1);
+	assert_int_equal(store_create(&options, &f->error, &s), 0);
+	unsetenv("TMPDIR");
+	assert_int_equal(statvfs(f->folder, &room), 0);
+	half = (double)room.f_bavail * (double)room.f_frsize / 2;
+	assert_int_equal(sqlite3_prepare_v2(s->db, "PRAGMA max_page_count", -1, &stmt, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	most = (double)sqlite3_column_int64(stmt, 0) * 16384;
+	sqlite3_finalize(stmt);
+	assert_true(most > half * 0.9 && most < half * 1.1);
+	assert_int_equal(sqlite3_exec(s->db, "PRAGMA max_page_count = 100", NULL, NULL, NULL), 0);
+	assert_int_equal(store_write_process(s, &f->synthetic.process), 0);
+	for (unsigned i = 0; i < 100000 && store_last_error(s)->code == 0; i++) {
+		store_write_record(s, synthetic_record(&f->synthetic, i), NULL);
+	}
+	assert_int_equal(store_last_error(s)->code, STORE_E_FULL);
+	assert_non_null(strstr(store_last_error(s)->message, "half of what was there"));
 	store_close(s);
 }
 
