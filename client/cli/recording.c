@@ -18,30 +18,17 @@ static void take_metrics(const struct gpuctr_plan *plan, struct strings *metrics
 	}
 }
 
-static bool has_gpu(const struct strings *gpus, const char *uuid)
-{
-	for (size_t i = 0; i < gpus->n; i++) {
-		if (strcmp(gpus->items[i], uuid) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static void take_gpus(struct store_reader *reader, struct recording *ret)
 {
-	const struct store_samples *samples;
-	struct store_blocks *blocks = NULL;
-	int r = store_samples(reader, &blocks);
+	const char *const *gpus;
+	size_t n;
 
-	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		if (!has_gpu(&ret->gpus, samples->gpu)) {
-			strings_add(&ret->gpus, samples->gpu, strlen(samples->gpu));
-		}
-	}
-	store_blocks_free(blocks);
-	if (r != 0) {
+	if (store_sampled_gpus(reader, &gpus, &n) != 0) {
 		ret->error = *store_reader_error(reader);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		strings_add(&ret->gpus, gpus[i], strlen(gpus[i]));
 	}
 }
 
