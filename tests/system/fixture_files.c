@@ -72,13 +72,26 @@ char *read_file(const char *path)
 	return text;
 }
 
+static bool is_at(const char *p, const char *text)
+{
+	while (*text && (*p == *text || (*text == ' ' && *p == '\n'))) {
+		p++;
+		text++;
+	}
+	return *text == '\0';
+}
+
 size_t count_text(const char *path, const char *text)
 {
+	const char first[] = { text[0], text[0] == ' ' ? '\n' : '\0', '\0' };
 	CLEAN_FREE char *content = read_file(path);
 	size_t n = 0;
 
-	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
-		n++;
+	for (const char *p = content; (p = strpbrk(p, first)) != NULL;) {
+		bool found = is_at(p, text);
+
+		n += found;
+		p += found ? strlen(text) : 1;
 	}
 	return n;
 }
