@@ -150,7 +150,7 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 	}
 	ranks_record(&s->ranks, record);
 	if (s->stream) {
-		stream_record(s->stream, record, &what);
+		jsonl_record(stream_jsonl(s->stream), stream_line(s->stream, 1), record, &what);
 	}
 }
 
@@ -158,7 +158,7 @@ void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
 {
 	files_mark(&s->files, mark);
 	if (live_stream(s)) {
-		stream_mark(s->stream, mark);
+		jsonl_mark(stream_line(s->stream, 0), mark);
 	}
 }
 
@@ -172,7 +172,7 @@ void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 	s->records += s->capture.timeline;
 	files_sample(&s->files, sample);
 	if (live_stream(s)) {
-		stream_sample(s->stream, sample);
+		jsonl_sample(stream_jsonl(s->stream), stream_line(s->stream, 1), sample);
 	}
 }
 
@@ -212,7 +212,7 @@ void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end)
 	ranks_process_end(&s->ranks, end);
 	files_process_end(&s->files, end);
 	if (live_stream(s)) {
-		stream_process_end(s->stream, end);
+		jsonl_process_end(stream_line(s->stream, 0), end);
 	}
 }
 
@@ -338,7 +338,8 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	files_end(&s->files, &whole);
 	/* The stream needs the plan, which ends with this call. */
 	if (live_stream(s)) {
-		stream_end(s->stream, &whole);
+		jsonl_end(stream_line(s->stream, 0), &whole);
+		stream_flush(s->stream);
 	}
 }
 

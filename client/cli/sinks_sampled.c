@@ -101,13 +101,13 @@ static int stream_each_record(const struct gpuctr_record *record, const struct a
 	if (sinks_sampled(s)) {
 		sampled_apply(s->sampled, s->n_streamed++, &copy);
 	}
-	stream_record(s->stream, &copy, what);
+	jsonl_record(stream_jsonl(s->stream), stream_line(s->stream, 1), &copy, what);
 	return 0;
 }
 
 static int stream_each_mark(const struct gpuctr_mark *mark, void *userdata)
 {
-	stream_mark(((struct sinks *)userdata)->stream, mark);
+	jsonl_mark(stream_line(((struct sinks *)userdata)->stream, 0), mark);
 	return 0;
 }
 
@@ -118,7 +118,7 @@ static int stream_each_process_end(const struct store_process *process, void *us
 						.totals = process->totals };
 
 	if (process->ended) {
-		stream_process_end(((struct sinks *)userdata)->stream, &end);
+		jsonl_process_end(stream_line(((struct sinks *)userdata)->stream, 0), &end);
 	}
 	return 0;
 }
@@ -166,7 +166,7 @@ void sinks_write_stream(struct sinks *s)
 			.error = { info->end_code, info->end_message, "" },
 		};
 
-		stream_end(s->stream, &end);
+		jsonl_end(stream_line(s->stream, 0), &end);
 	}
 	/* The plan ends with the reader. */
 	sinks_close_stream(s);

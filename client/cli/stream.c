@@ -58,19 +58,22 @@ void stream_wait(struct stream *s)
 	s->lines.waits = true;
 }
 
-static void need_head(struct stream *s)
+struct buf *stream_line(struct stream *s, unsigned records)
 {
 	if (!s->has_head) {
 		jsonl_head(s->jsonl, &s->lines.buf);
 	}
 	s->has_head = true;
-}
-
-static void flush_if_large(struct stream *s)
-{
 	if (s->lines.buf.n >= BATCH_BYTES) {
 		stream_flush(s);
 	}
+	s->lines.in_buf += records;
+	return &s->lines.buf;
+}
+
+struct jsonl *stream_jsonl(struct stream *s)
+{
+	return s->jsonl;
 }
 
 void stream_process(struct stream *s, const struct gpuctr_process *process)
@@ -79,33 +82,7 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 		s->recorded_from = strdup(process->recorded_from);
 		s->capture->recorded_from = s->recorded_from ? s->recorded_from : "";
 	}
-	need_head(s);
-	jsonl_process(s->jsonl, &s->lines.buf, process);
-	flush_if_large(s);
-}
-
-void stream_record(struct stream *s, const struct gpuctr_record *record,
-		   const struct attribution *what)
-{
-	need_head(s);
-	jsonl_record(s->jsonl, &s->lines.buf, record, what);
-	s->lines.in_buf++;
-	flush_if_large(s);
-}
-
-void stream_mark(struct stream *s, const struct gpuctr_mark *mark)
-{
-	need_head(s);
-	jsonl_mark(&s->lines.buf, mark);
-	flush_if_large(s);
-}
-
-void stream_sample(struct stream *s, const struct kept_sample *sample)
-{
-	need_head(s);
-	jsonl_sample(s->jsonl, &s->lines.buf, sample);
-	s->lines.in_buf++;
-	flush_if_large(s);
+	jsonl_process(s->jsonl, stream_line(s, 0), process);
 }
 
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
@@ -115,19 +92,6 @@ void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 	if (s->has_head) {
 		jsonl_notice(&s->lines.buf, notice);
 	}
-}
-
-void stream_process_end(struct stream *s, const struct gpuctr_process_end *end)
-{
-	need_head(s);
-	jsonl_process_end(&s->lines.buf, end);
-}
-
-void stream_end(struct stream *s, const struct gpuctr_end *end)
-{
-	need_head(s);
-	jsonl_end(&s->lines.buf, end);
-	stream_flush(s);
 }
 
 bool stream_close(struct stream *s)

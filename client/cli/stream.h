@@ -5,9 +5,8 @@
 #include <stdint.h>
 
 #include "client/cli/format.h"
-#include "client/cli/kept.h"
+#include "client/cli/jsonl.h"
 #include "client/cli/run_options.h"
-#include "client/report/attribution.h"
 
 /* The live stream of records, as JSON lines. */
 struct stream;
@@ -18,13 +17,10 @@ int stream_open(const struct run_options *options, struct format_capture *captur
 		struct stream **ret);
 
 void stream_process(struct stream *s, const struct gpuctr_process *process);
-void stream_record(struct stream *s, const struct gpuctr_record *record,
-		   const struct attribution *what);
-void stream_mark(struct stream *s, const struct gpuctr_mark *mark);
-void stream_sample(struct stream *s, const struct kept_sample *sample);
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice);
-void stream_process_end(struct stream *s, const struct gpuctr_process_end *end);
-void stream_end(struct stream *s, const struct gpuctr_end *end);
+/* Where a further line is appended, of so many records. */
+struct buf *stream_line(struct stream *s, unsigned records);
+struct jsonl *stream_jsonl(struct stream *s);
 
 /* The stream is written at the end, when nothing but its reader is left to wait for. */
 void stream_wait(struct stream *s);
