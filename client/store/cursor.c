@@ -399,7 +399,9 @@ static int64_t take_number(struct store_cursor *c, int column)
 
 static void take_found(struct store_cursor *c)
 {
-	c->found.forward = find_site(c, take_u32(c, STORE_COL_LAYER_SITE));
+	unsigned id = take_u32(c, STORE_COL_LAYER_SITE);
+
+	c->found.forward = c->item.record.site ? find_site(c, id) : NULL;
 	c->found.step = take_number(c, STORE_COL_STEP);
 	c->found.seq = take_number(c, STORE_COL_SEQ);
 }

@@ -142,8 +142,8 @@ struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, r
 /* The next row, or NULL after the last. Rows live until the next call on the same cursor, and the
  * sites that they point to as long as the reader. The checksum of an image has been verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
-/* What the writer has found of the record that was read last: -1 and NULL are not known. Nothing
- * with STORE_SITES. */
+/* What the writer has found of the record that was read last, if it has a site: -1 and NULL are
+ * not known. Nothing with STORE_SITES. */
 struct store_found {
 	const struct gpuctr_site *forward; /* whose layer and step the record has, where its own
 					      site has none; may be its own */
