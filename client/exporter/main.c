@@ -2,8 +2,9 @@
 
 /* gpuctr-exporter: the state and the counts of gpucountd for a monitoring system, by HTTP. It is an
  * ordinary client of the daemon, run by a user whom the settings name as a monitor: it holds no
- * capability, opens no socket but to the daemon, and asks for nothing but the status. A thread of
- * its own asks, so that a daemon that does not even accept holds up no scrape for long.
+ * capability, opens no socket but to the daemon, and asks for nothing but the status. A daemon that
+ * does not even accept holds up a scrape for the five seconds of gpuctr_connect(), less than the
+ * ten that Prometheus waits, and the scrapes of the next five seconds not at all.
  *
  * libmicrohttpd serves each socket that systemd passes, in a thread of its own. It would refuse a
  * new client rather than end a connection that nobody uses, so a connection is shut down here when
@@ -28,12 +29,13 @@ static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT, "gpucountd does not 
 					  "See `systemctl status gpucountd`." };
 
 /* What the daemon told last. */
-struct told {
+static struct told {
+	pthread_mutex_t lock;
 	struct buf text[2]; /* text/plain, OpenMetrics */
 	uint64_t until_ns;  /* text is current; 0: there is no answer yet */
 	uint64_t began_ns;  /* when the daemon's counts began, in Unix time */
 	int said;	    /* the error that was logged last, not to be logged again */
-};
+} told = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Begins differ by the time that answers take; only seconds between two mean another daemon. */
 static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
@@ -81,66 +83,6 @@ static void ask(struct told *t)
 	gpuctr_disconnect(g);
 }
 
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t wanted, answered;
-	bool is_wanted;
-	struct told told;
-} shared = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER };
-
-static void *run_asker(void *unused)
-{
-	static struct told fresh;
-	struct told before;
-
-	pthread_mutex_lock(&shared.lock);
-	for (;;) {
-		while (!shared.is_wanted) {
-			pthread_cond_wait(&shared.wanted, &shared.lock);
-		}
-		fresh.said = shared.told.said;
-		pthread_mutex_unlock(&shared.lock);
-		ask(&fresh);
-		pthread_mutex_lock(&shared.lock);
-		before = shared.told;
-		shared.told = fresh;
-		fresh = before; /* its texts are written anew */
-		fresh.began_ns = shared.told.began_ns;
-		shared.is_wanted = false;
-		pthread_cond_broadcast(&shared.answered);
-	}
-	return NULL;
-}
-
-/* Makes the text current, under the lock: the asker's answer, or that there is none in time. */
-static void refresh(void)
-{
-	uint64_t by_ns = clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S;
-	const struct timespec by = clock_timespec(by_ns);
-	int r = 0;
-
-	while (r == 0 && clock_now_ns() >= shared.told.until_ns) {
-		shared.is_wanted = true;
-		pthread_cond_signal(&shared.wanted);
-		r = pthread_cond_timedwait(&shared.answered, &shared.lock, &by);
-	}
-	if (clock_now_ns() >= shared.told.until_ns) {
-		on_status(NULL, &late, &shared.told);
-	}
-}
-
-static int start_asker(void)
-{
-	pthread_condattr_t monotonic;
-	pthread_t thread;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&shared.answered, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	return pthread_create(&thread, NULL, run_asker, NULL);
-}
-
 /* An answer is the end of its connection, so none that is idle takes another's place. */
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, bool open, const char *text)
 {
@@ -174,12 +116,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return answer(c, is_get ? MHD_HTTP_NOT_FOUND : MHD_HTTP_METHOD_NOT_ALLOWED, false,
 			      "the metrics are at /metrics, for GET and HEAD\n");
 	}
-	pthread_mutex_lock(&shared.lock);
-	refresh();
-	result = shared.told.text[open].failed
+	pthread_mutex_lock(&told.lock);
+	if (clock_now_ns() >= told.until_ns) {
+		ask(&told);
+	}
+	result = told.text[open].failed
 			 ? MHD_NO
-			 : answer(c, MHD_HTTP_OK, open, buf_string(&shared.told.text[open]));
-	pthread_mutex_unlock(&shared.lock);
+			 : answer(c, MHD_HTTP_OK, open, buf_string(&told.text[open]));
+	pthread_mutex_unlock(&told.lock);
 	return result;
 }
 
@@ -246,7 +190,7 @@ int main(int argc, char **argv)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	sigprocmask(SIG_BLOCK, &ends, NULL); /* the library's threads inherit it */
-	given = start_asker() == 0 ? sd_listen_fds(1) : 0;
+	given = sd_listen_fds(1);
 	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
 		n++;
 	}
