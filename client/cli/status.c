@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/status.h"
 
+#include <math.h>
+
 #include "client/cli/range_text.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
@@ -65,7 +67,46 @@ static void trouble(struct json *j, const struct gpuctr_error *e)
 	json_end(j, '}');
 }
 
-static void gpu(struct json *j, const struct gpuctr_gpu *g)
+/* NULL: not known, which *ret_unknown says. */
+static const struct gpuctr_activity *find_activity(const struct gpuctr_status *status,
+						   const struct gpuctr_gpu *g,
+						   const char **ret_unknown)
+{
+	const struct gpuctr_activity *found = NULL;
+
+	*ret_unknown = "the gpu process does not answer";
+	for (size_t i = 0; i < status->n_activity; i++) {
+		if (status->activity[i].gpu == g->index) {
+			*ret_unknown = status->activity[i].unknown;
+			found = **ret_unknown ? NULL : &status->activity[i];
+		}
+	}
+	return found;
+}
+
+static void activity(struct json *j, const struct gpuctr_status *status, const struct gpuctr_gpu *g)
+{
+	const char *unknown;
+	const struct gpuctr_activity *a = find_activity(status, g, &unknown);
+
+	json_text_or_null(j, "activity_unknown", unknown);
+	if (!a) {
+		json_null(j, "activity");
+		return;
+	}
+	json_begin(j, "activity", '{');
+	json_u64(j, "over_ns", a->over_ns);
+	json_double(j, "sm_pct", a->sm_pct);
+	json_double(j, "tensor_pct", a->tensor_pct);
+	json_double(j, "dram_pct", a->dram_pct);
+	json_double(j, "pcie_out_bytes_per_s", a->pcie_sent);
+	json_double(j, "pcie_in_bytes_per_s", a->pcie_received);
+	json_double(j, "nvlink_out_bytes_per_s", a->nvlink_sent);
+	json_double(j, "nvlink_in_bytes_per_s", a->nvlink_received);
+	json_end(j, '}');
+}
+
+static void gpu(struct json *j, const struct gpuctr_status *status, const struct gpuctr_gpu *g)
 {
 	json_begin(j, NULL, '{');
 	json_u64(j, "index", g->index);
@@ -76,6 +117,7 @@ static void gpu(struct json *j, const struct gpuctr_gpu *g)
 	json_u64(j, "waiting", g->waiting);
 	json_text_or_null(j, "job", g->job);
 	json_text_or_null(j, "job_user", g->job_user);
+	activity(j, status, g);
 	json_end(j, '}');
 }
 
@@ -180,7 +222,7 @@ void status_json(struct buf *b, const struct gpuctr_status *status, const struct
 	trouble(&j, &status->trouble);
 	json_begin(&j, "gpus", '[');
 	for (size_t i = 0; i < status->n_gpus; i++) {
-		gpu(&j, &status->gpus[i]);
+		gpu(&j, status, &status->gpus[i]);
 	}
 	json_end(&j, ']');
 	json_begin(&j, "captures", '[');
@@ -224,6 +266,46 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 		text_terminal(b, status->trouble.remedy);
 		buf_char(b, '\n');
 	}
+}
+
+/* What NVML does not tell is left out. */
+static void add_percent(struct buf *b, const char *name, double percent)
+{
+	if (isfinite(percent)) {
+		buf_printf(b, "%s %.1f %%, ", name, percent);
+	}
+}
+
+static void add_link(struct buf *b, const char *name, double sent, double received)
+{
+	if (isfinite(sent) && isfinite(received)) {
+		buf_printf(b, "%s ", name);
+		text_scaled(b, sent, "byte/second");
+		buf_text(b, " out, ");
+		text_scaled(b, received, "byte/second");
+		buf_text(b, " in, ");
+	}
+}
+
+static void add_activity(struct buf *b, const struct gpuctr_status *status,
+			 const struct gpuctr_gpu *gpu)
+{
+	const char *unknown;
+	const struct gpuctr_activity *a = find_activity(status, gpu, &unknown);
+
+	if (!a) {
+		buf_text(b, "     activity is not known: ");
+		text_terminal(b, unknown);
+		buf_char(b, '\n');
+		return;
+	}
+	buf_text(b, "     ");
+	add_percent(b, "SMs", a->sm_pct);
+	add_percent(b, "tensor cores", a->tensor_pct);
+	add_percent(b, "memory", a->dram_pct);
+	add_link(b, "PCIe", a->pcie_sent, a->pcie_received);
+	add_link(b, "NVLink", a->nvlink_sent, a->nvlink_received);
+	buf_printf(b, "in the last %.1f s\n", (double)a->over_ns / 1e9);
 }
 
 static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble)
@@ -322,6 +404,7 @@ void status_text(struct buf *b, const struct gpuctr_status *status, bool styled)
 	buf_char(b, '\n');
 	for (size_t i = 0; i < status->n_gpus; i++) {
 		add_gpu(b, &status->gpus[i], status->trouble.code != GPUCTR_OK);
+		add_activity(b, status, &status->gpus[i]);
 	}
 	buf_char(b, '\n');
 	terminal_bold(b, styled, status->n_captures ? "captures" : "no captures");

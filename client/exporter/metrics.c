@@ -2,6 +2,7 @@
 #include "client/exporter/metrics.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "proto/base/utf8.h"
 
@@ -42,8 +43,8 @@ static const char *make_safe(char *room, size_t size, const char *text)
 static void family(struct writer *w, const char *type, const char *name, const char *help)
 {
 	const char *total = w->open ? strstr(name, "_total") : NULL;
-	const char *unit = strstr(name, "_seconds") ? "seconds" : "bytes";
 	int n = total ? (int)(total - name) : (int)strlen(name);
+	const char *unit = strstr(name, "_seconds") ? "seconds" : "bytes";
 
 	buf_printf(w->b, "# HELP " PREFIX "%.*s %s\n", n, name, help);
 	buf_printf(w->b, "# TYPE " PREFIX "%.*s %s\n", n, name, type);
@@ -56,6 +57,71 @@ static void one(struct writer *w, const char *name, double value, const char *he
 {
 	family(w, strstr(name, "_total") ? "counter" : "gauge", name, help);
 	SAMPLE(w, "%s %.16g", name, value);
+}
+
+/* The labels of a GPU, with the names of who holds its counters and of the job it belongs to, where
+ * the daemon's settings let metrics carry them. False: there is no such GPU. */
+static bool label(struct buf *b, const struct gpuctr_status *s, unsigned index)
+{
+	bool users = s->counts && s->counts->label_users, jobs = s->counts && s->counts->label_jobs;
+	const struct gpuctr_gpu *g = s->gpus, *end = g + s->n_gpus;
+
+	while (g < end && g->index != index) {
+		g++;
+	}
+	buf_clear(b);
+	if (g == end) {
+		return false;
+	}
+	buf_printf(b, GPU, OF(*g));
+	for (size_t i = 0; users && i < s->n_captures; i++) {
+		if (g->holder == s->captures[i].capture && s->captures[i].user) {
+			buf_printf(b, ",holder=\"%s\"", SAFE(s->captures[i].user));
+		}
+	}
+	if (jobs && *g->job) {
+		buf_printf(b, ",job=\"%s%s%s\"", SAFE(g->job), users ? "\",user=\"" : "",
+			   SAFE(users ? g->job_user : ""));
+	}
+	return true;
+}
+
+static void add_activity(struct writer *w, const struct gpuctr_status *s)
+{
+#define OFFSET(member) offsetof(struct gpuctr_activity, member)
+	static const struct {
+		const char *family, *help, *label; /* family NULL: the one before */
+		size_t offset;
+		double unit;
+	} all[] = {
+		{ "gpu_activity_ratio", "What a GPU does of what it could.", "of=\"sm\"",
+		  OFFSET(sm_pct), 100 },
+		{ NULL, NULL, "of=\"tensor\"", OFFSET(tensor_pct), 100 },
+		{ NULL, NULL, "of=\"memory\"", OFFSET(dram_pct), 100 },
+		{ "gpu_link_byte_rate", "What a GPU's links carry.", "link=\"pcie\",way=\"out\"",
+		  OFFSET(pcie_sent), 1 },
+		{ NULL, NULL, "link=\"pcie\",way=\"in\"", OFFSET(pcie_received), 1 },
+		{ NULL, NULL, "link=\"nvlink\",way=\"out\"", OFFSET(nvlink_sent), 1 },
+		{ NULL, NULL, "link=\"nvlink\",way=\"in\"", OFFSET(nvlink_received), 1 },
+	};
+	CLEAN_BUF struct buf labels = { 0 };
+	const char *name = "";
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].family) {
+			name = all[i].family;
+			family(w, "gauge", name, all[i].help);
+		}
+		for (size_t k = 0; k < s->n_activity; k++) {
+			const struct gpuctr_activity *a = &s->activity[k];
+			double value = *(const double *)((const char *)a + all[i].offset);
+
+			if (!*a->unknown && isfinite(value) && label(&labels, s, a->gpu)) {
+				SAMPLE(w, "%s{%s,%s} %.16g", name, buf_string(&labels),
+				       all[i].label, value / all[i].unit);
+			}
+		}
+	}
 }
 
 /* Names of users and jobs, where the daemon's settings let metrics carry them. */
@@ -157,6 +223,7 @@ static void add_status(struct writer *w, const struct gpuctr_status *s, uint64_t
 	}
 	FAMILY(w, "gauge", "captures", "Captures that are open now, by what they do.",
 	       GPUCTR_CAPTURE_ENDING + 1, "state=\"%s\"} %u", states[i], n[i]);
+	add_activity(w, s);
 	one(w, "counts_visible", s->counts != NULL, "Whether the daemon tells its counts here.");
 	if (s->counts) {
 		add_names(w, s, s->counts->label_users, s->counts->label_jobs);

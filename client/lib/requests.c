@@ -391,6 +391,8 @@ static void answer_status(struct request *q, const struct wire_status_reply *r)
 		.n_gpus = r->gpus.n,
 		.captures = r->captures.v,
 		.n_captures = r->captures.n,
+		.activity = r->activity.v,
+		.n_activity = r->activity.n,
 		.counts = r->counts,
 	};
 

@@ -66,12 +66,34 @@ static void on_tick(uv_timer_t *t)
 	}
 }
 
+/* What the GPUs do, of a status; m NULL: the gpu process does not answer. */
+static void take_activity(struct machine *machine, const struct wire_message *m)
+{
+	bool told = m && m->type == WIRE_STATUS_REPLY;
+
+	machine->n_activity = told ? m->status_reply.activity.n : 0;
+	for (size_t i = 0; i < machine->n_activity; i++) {
+		machine->activity[i] = m->status_reply.activity.v[i];
+		snprintf(machine->unknown[i], sizeof(machine->unknown[i]), "%s",
+			 machine->activity[i].unknown);
+		machine->activity[i].unknown = machine->unknown[i];
+	}
+}
+
+static void on_alive_answer(struct front *f, void *owner, uint32_t request,
+			    const struct wire_message *m)
+{
+	if (owner == &f->gpu && f->reported) {
+		take_activity(f->reported, m);
+	}
+}
+
 static void ping_link(struct rpc_client *l)
 {
 	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
 
 	if (list_is_empty(&l->pending)) {
-		rpc_client_request(l, NULL, &status, NULL, NULL, 0);
+		rpc_client_request(l, NULL, &status, on_alive_answer, l, 0);
 	}
 }
 
@@ -170,6 +192,7 @@ static struct machine *machine_new(const struct wire_message *m)
 		return machine_free(machine);
 	}
 	machine->status = copy.status_reply;
+	take_activity(machine, m);
 	return machine;
 }
 

@@ -66,6 +66,9 @@ struct front_start {
 struct machine {
 	struct arena arena;
 	struct wire_status_reply status;
+	struct gpuctr_activity activity[LIMIT_GPUS]; /* of its GPUs, by the last answer */
+	size_t n_activity;
+	char unknown[LIMIT_GPUS][96]; /* their texts */
 };
 
 struct front {

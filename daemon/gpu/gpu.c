@@ -2,27 +2,32 @@
 #include "daemon/gpu/gpu.h"
 
 #include "proto/base/clean.h"
+#include "proto/base/clock.h"
 #include "proto/base/list.h"
+#include "daemon/gpu/activity.h"
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/service.h"
 
 /* The list of GPUs is read once, at the start. NVML is asked each time who computes. Leases depend
- * on these answers, so nothing else that takes time is done here. */
+ * on these answers, so nothing else that takes time is done here: what GPUs do takes a millisecond
+ * each, every five seconds. */
 
 struct gpu {
 	struct service service;
 	struct device_list devices;
+	struct activity activity;
 };
 
-static const struct gpu *gpu_of(const struct service *s)
+static struct gpu *gpu_of(struct service *s)
 {
-	return list_entry((struct service *)(uintptr_t)s, struct gpu, service);
+	return list_entry(s, struct gpu, service);
 }
 
 static int handle_status(struct service *s, const struct wire_message *m)
 {
-	const struct gpu *g = gpu_of(s);
+	struct gpu *g = gpu_of(s);
 	struct gpuctr_gpu gpus[LIMIT_GPUS];
+	struct gpuctr_activity activity[LIMIT_GPUS];
 	char cupti[32] = "";
 	const struct refusal *t = s->no_vendor.code ? &s->no_vendor : &g->devices.trouble;
 	struct wire_message answer = {
@@ -33,12 +38,14 @@ static int handle_status(struct service *s, const struct wire_message *m)
 			.cupti = cupti,
 			.restricted = g->devices.restricted,
 			.gpus = { g->devices.n, gpus },
+			.activity = { g->devices.n, activity },
 			.trouble = t->message,
 			.trouble_code = (uint32_t)t->code,
 			.trouble_remedy = t->remedy,
 		},
 	};
 
+	activity_take(&g->activity, &g->devices, clock_now_ns());
 	for (size_t i = 0; i < g->devices.n; i++) {
 		const struct device *d = &g->devices.devices[i];
 
@@ -48,6 +55,9 @@ static int handle_status(struct service *s, const struct wire_message *m)
 			.name = d->name,
 			.chip = d->chip,
 		};
+		activity[i] = g->activity.gpus[i].value;
+		activity[i].gpu = (uint32_t)i;
+		activity[i].unknown = g->activity.gpus[i].why;
 	}
 	if (s->no_vendor.code == 0) {
 		vendor_version_format(s->vendor.version, cupti, sizeof(cupti));

@@ -343,6 +343,19 @@ struct gpuctr_counts {
 	unsigned leases_permit;	      /* of leases_active, those that are permits */
 };
 
+/* What a whole GPU does, whoever computes there: in the last seconds, by NVML (its GPM metrics),
+ * without the hardware's counters. NaN: NVML does not tell this one. */
+struct gpuctr_activity {
+	unsigned gpu;	     /* index */
+	const char *unknown; /* why nothing of it is known; "": it is */
+	uint64_t over_ns;    /* between NVML's two samples */
+	double sm_pct;	     /* SMs that had work, of all SMs */
+	double tensor_pct;
+	double dram_pct;		 /* of the highest bandwidth of the GPU's memory */
+	double pcie_sent, pcie_received; /* bytes a second */
+	double nvlink_sent, nvlink_received;
+};
+
 struct gpuctr_status {
 	const char *daemon;		   /* version */
 	const char *driver;		   /* "": none */
@@ -355,8 +368,10 @@ struct gpuctr_status {
 	size_t n_gpus;
 	const struct gpuctr_capture_info *captures;
 	size_t n_captures;
-	const struct gpuctr_counts *counts; /* for root of the machine and for those whom the
-					       settings name as monitor-users; else NULL */
+	const struct gpuctr_counts *counts;	/* for root of the machine and for those whom the
+						   settings name as monitor-users; else NULL */
+	const struct gpuctr_activity *activity; /* of GPUs */
+	size_t n_activity;
 };
 
 typedef void (*gpuctr_on_status)(const struct gpuctr_status *status,

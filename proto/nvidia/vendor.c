@@ -213,6 +213,11 @@ void vendor_open_nvml(struct vendor_nvml *v)
 	*(void **)&v->compute_processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
 	*(void **)&v->confidential = dlsym(library, "nvmlSystemGetConfComputeState");
 	*(void **)&v->virtualization = dlsym(library, "nvmlDeviceGetVirtualizationMode");
+	*(void **)&v->error_string = dlsym(library, "nvmlErrorString");
+	*(void **)&v->gpm_support = dlsym(library, "nvmlGpmQueryDeviceSupport");
+	*(void **)&v->gpm_alloc = dlsym(library, "nvmlGpmSampleAlloc");
+	*(void **)&v->gpm_sample = dlsym(library, "nvmlGpmSampleGet");
+	*(void **)&v->gpm_metrics = dlsym(library, "nvmlGpmMetricsGet");
 	if (!v->init || v->init() != 0) {
 		*v = (struct vendor_nvml){ 0 };
 	}

@@ -96,6 +96,26 @@ struct vendor_nvml_confidential {
 /* nvmlGpuVirtualizationMode_t: from this value on the machine lends the GPU to virtual machines. */
 enum { VENDOR_NVML_HOSTS_VIRTUAL_GPUS = 3 };
 
+/* nvmlGpmSupport_t. */
+struct vendor_nvml_gpm_support {
+	unsigned version; /* 1 */
+	unsigned supported;
+};
+
+/* nvmlGpmMetricsGet_t, of which NVML reads and writes as many metrics as n says. */
+enum { VENDOR_NVML_GPM_METRICS = 7 };
+struct vendor_nvml_gpm_metrics {
+	unsigned version; /* 1 */
+	unsigned n;
+	void *before, *now; /* samples */
+	struct {
+		unsigned id;
+		int result;
+		double value;
+		const char *names[3];
+	} metrics[VENDOR_NVML_GPM_METRICS];
+};
+
 /* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
 struct vendor_nvml {
 	int (*init)(void);
@@ -105,6 +125,11 @@ struct vendor_nvml {
 				 struct vendor_nvml_process *processes);
 	int (*confidential)(struct vendor_nvml_confidential *state);
 	int (*virtualization)(void *device, int *mode);
+	const char *(*error_string)(int result);
+	int (*gpm_support)(void *device, struct vendor_nvml_gpm_support *ret);
+	int (*gpm_alloc)(void **sample);
+	int (*gpm_sample)(void *device, void *sample);
+	int (*gpm_metrics)(struct vendor_nvml_gpm_metrics *metrics);
 };
 
 /* Rows for vendor_resolve(). The name is expanded first, because cuda.h maps names to their

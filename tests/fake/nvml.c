@@ -5,6 +5,9 @@
  * GPUCTR_FAKE_NVML_FAIL="name:code[,name:code...]" makes a call return a code, the knob nvml_fail
  * all of them but nvmlInit_v2().
  *
+ * GPUCTR_FAKE_GPM="50,25,-,..." are the GPM metrics of all GPUs, in the order of gpm_ids: '-' is
+ * not told. Without it no GPU is supported. NVML has two samples of one GPU, the older one first.
+ *
  * Processes come from $GPUCTR_FAKE_DIR/nvml_processes, one a line: "gpu pid [bytes]", and, with the
  * knob nvml_auto, from the contexts that programs hold on the fake driver. */
 
@@ -20,6 +23,8 @@
 enum {
 	NVML_SUCCESS = 0,
 	NVML_ERROR_UNINITIALIZED = 1,
+	NVML_ERROR_INVALID_ARGUMENT = 2,
+	NVML_ERROR_NOT_SUPPORTED = 3,
 	NVML_ERROR_NOT_FOUND = 6,
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 
@@ -239,6 +244,93 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *device, u
 	}
 	if (found) {
 		memcpy(out, list, found * sizeof(*out));
+	}
+	return NVML_SUCCESS;
+}
+
+/* --- GPM ------------------------------------------------------------------------------------- */
+
+struct nvml_gpm_sample {
+	struct nvml_device *device; /* NULL: not taken */
+	uint64_t number;
+};
+
+EXPORT const char *nvmlErrorString(int result);
+EXPORT const char *nvmlErrorString(int result)
+{
+	return result == NVML_ERROR_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
+}
+
+EXPORT int nvmlGpmQueryDeviceSupport(struct nvml_device *device, unsigned int *version_and_is);
+EXPORT int nvmlGpmQueryDeviceSupport(struct nvml_device *device, unsigned int *version_and_is)
+{
+	int failure = fails(__func__);
+
+	if (failure || version_and_is[0] != 1) {
+		return failure ? failure : NVML_ERROR_INVALID_ARGUMENT;
+	}
+	version_and_is[1] = getenv("GPUCTR_FAKE_GPM") != NULL;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmSampleAlloc(struct nvml_gpm_sample **ret);
+EXPORT int nvmlGpmSampleAlloc(struct nvml_gpm_sample **ret)
+{
+	int failure = fails(__func__);
+
+	*ret = failure ? NULL : calloc(1, sizeof(**ret));
+	return failure;
+}
+
+EXPORT int nvmlGpmSampleGet(struct nvml_device *device, struct nvml_gpm_sample *sample);
+EXPORT int nvmlGpmSampleGet(struct nvml_device *device, struct nvml_gpm_sample *sample)
+{
+	static uint64_t taken;
+	int failure = fails(__func__);
+
+	if (failure == 0) {
+		*sample = (struct nvml_gpm_sample){ device, ++taken };
+	}
+	return failure;
+}
+
+struct nvml_gpm_metrics {
+	unsigned int version, n;
+	const struct nvml_gpm_sample *before, *now;
+	struct {
+		unsigned int id;
+		int result;
+		double value;
+		const char *names[3];
+	} metrics[];
+};
+
+/* Of a metric by its place in GPUCTR_FAKE_GPM. */
+static int find_gpm(unsigned int id, double *ret)
+{
+	static const unsigned int gpm_ids[] = { 2, 5, 10, 20, 21, 61, 60 };
+	const char *text = getenv("GPUCTR_FAKE_GPM");
+	size_t i = 0;
+
+	while (i < sizeof(gpm_ids) / sizeof(gpm_ids[0]) && gpm_ids[i] != id) {
+		text = text && strchr(text, ',') ? strchr(text, ',') + 1 : "-";
+		i++;
+	}
+	*ret = text ? atof(text) : 0;
+	return !text || *text == '-' ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmMetricsGet(struct nvml_gpm_metrics *m);
+EXPORT int nvmlGpmMetricsGet(struct nvml_gpm_metrics *m)
+{
+	int failure = fails(__func__);
+
+	if (failure || m->version != 1 || !m->before->device ||
+	    m->before->device != m->now->device || m->before->number >= m->now->number) {
+		return failure ? failure : NVML_ERROR_INVALID_ARGUMENT;
+	}
+	for (unsigned int i = 0; i < m->n; i++) {
+		m->metrics[i].result = find_gpm(m->metrics[i].id, &m->metrics[i].value);
 	}
 	return NVML_SUCCESS;
 }

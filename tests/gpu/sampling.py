@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of a whole GPU, as an ordinary user whom the driver refuses: `permit -- gpuctr-sampler` and `capture --timeline`."""
+import ctypes
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import statistics
 import time
 
 import samples
-from machine import COPY_BYTES, descendant, fakes
+from machine import COPY_BYTES, Clocks, descendant, fakes
 from table import row
 
 BYTES = "dram__bytes_read.sum,dram__bytes_write.sum"
@@ -145,6 +146,68 @@ def faults(m):
         "125, what was sampled is shown", p.p.returncode == 125 and "mean" in p.out() and "lease-expired" in p.err())
     r = m.client("capture", "--timeline", "-d", 1)
     row("after it", f"exit {r.returncode} {r.stderr.strip()[-200:]}", 0, r.returncode == 0)
+
+
+def rates(m, metrics):
+    """What `capture --timeline` says of each metric, a second, over three seconds; why it does not."""
+    path = m.work / "beside.jsonl"
+    r = m.client("capture", "--timeline", "--devices", 0, "-d", 3, "--metrics", metrics, f"--stream={path}", "-f")
+    rows = [s for s in map(json.loads, open(path)) if s["type"] == "sample"] if r.returncode == 0 else []
+    seconds = sum(s["end_ns"] - s["start_ns"] for s in rows) / 1e9
+    return [sum(s["values"][i] for s in rows) / seconds for i in range(metrics.count(",") + 1)] if seconds else r.stderr.strip()[-300:]
+
+
+def peak_bandwidth():
+    """Bytes a second of the first GPU's memory, by the driver's clock and width."""
+    cuda, device, value, found = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_int(), []
+    cuda.cuInit(0)
+    cuda.cuDeviceGet(ctypes.byref(device), 0)
+    for attribute in (36, 37):  # kHz, bits
+        cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        found.append(value.value)
+    return 2 * found[0] * 1e3 * found[1] / 8
+
+
+def activity(m):
+    """What NVML says of the whole GPU (GPM, in `status`), beside `capture --timeline` of the same copies: the daemon samples
+    NVML each five seconds, so what it says twelve seconds after the copies have begun is of them alone."""
+
+    def told():
+        gpu = json.loads(m.client("status", "--json").stdout)["gpus"][0]
+        print(f"    {gpu['activity']} {gpu['activity_unknown']}")
+        return gpu["activity"], gpu["activity_unknown"]
+
+    p = m.start([m.workload, *COPIES, "--repeat", 100000])
+    began, clocks = time.time(), None if fakes else Clocks()
+    time.sleep(6)
+    memory, sms = rates(m, BYTES), rates(m, SM)
+    time.sleep(max(0, began + 12 - time.time()))
+    busy, unknown = told()
+    if clocks:
+        clocks.end()
+    p.end()
+    if not busy:
+        row("NVML's activity of the GPU", f"not known: {unknown}", "known on Hopper and newer", fakes)
+        return
+    row("NVML samples each five seconds", f"over {busy['over_ns'] / 1e9:.2f} s", "4 to 11 s", 4 <= busy["over_ns"] / 1e9 <= 11)
+    if isinstance(memory, list) and not fakes:
+        peak = peak_bandwidth()
+        nvml = busy["dram_pct"] / 100 * peak
+        row("memory, by NVML and by --timeline", f"{busy['dram_pct']:.1f} % of {peak / 1e12:.3f} TB/s = {nvml / 1e12:.3f} TB/s; {sum(memory) / 1e12:.3f} TB/s: {nvml / sum(memory) - 1:+.1%}",
+            "5 %", abs(nvml / sum(memory) - 1) <= 0.05)
+    else:
+        row("memory by --timeline", memory, "known", fakes)
+    if isinstance(sms, list) and clocks:
+        mhz = statistics.median(s[1] for s in clocks.seen)
+        active = sms[1] / (mhz * 1e6) * 100
+        row("SMs, by NVML and by --timeline", f"{busy['sm_pct']:.1f} %; {sms[1] / 1e6:.0f} M active cycles a second of {mhz:.0f} MHz = {active:.1f} %", "5 points", abs(active - busy["sm_pct"]) <= 5)
+    else:
+        row("SMs by --timeline", sms)
+    row("tensor cores, PCIe and NVLink beside copies within the GPU", ", ".join(f"{k} {v}" for k, v in busy.items() if k.startswith(("tensor", "pcie", "nvlink"))),
+        "tensor cores below 1 %", fakes or busy["tensor_pct"] < 1)
+    time.sleep(12)
+    idle, unknown = told()
+    row("memory when nothing runs", f"{idle and idle['dram_pct']} % {unknown}", "below 1 %", fakes or bool(idle) and idle["dram_pct"] < 1)
 
 
 def sampling(m):

@@ -289,6 +289,53 @@ static void names_are_told_where_settings_allow(struct fixture *f, const char *l
 	fixture_stop_daemon(f);
 }
 
+static void expect_status(struct fixture *f, const char *option, const char *expected)
+{
+	struct program *p = fixture_client(f, USER_SELF, "status", option, NULL);
+
+	expect_exit(p, 0);
+	expect_text_soon(p->out, expected);
+}
+
+/* What the fake NVML tells; the front asks for it every five seconds. */
+EXPORTER_TEST(what_gpus_do_is_told)
+{
+	struct fixture *f = *state;
+	uint64_t until_ms = now_ms() + PATIENCE_MS;
+	char *text;
+
+	setenv("GPUCTR_FAKE_GPM", "87.5,21,43.75,1,2,-,4", 1);
+	start(f);
+	unsetenv("GPUCTR_FAKE_GPM");
+	while (!strstr(text = scrape(f, USER_SELF), "of=\"sm\"} 0.875\n") && now_ms() < until_ms) {
+		free(text);
+		sleep_ms(50);
+	}
+	assert_non_null(strstr(text, "of=\"memory\"} 0.4375\n"));
+	assert_non_null(strstr(text, "link=\"pcie\",way=\"in\"} 2097152\n"));
+	assert_non_null(strstr(text, "link=\"nvlink\",way=\"in\"} 4194304\n"));
+	assert_null(strstr(text, "link=\"nvlink\",way=\"out\""));
+	free(text);
+	expect_openmetrics(f);
+	expect_status(f, NULL,
+		      "SMs 87.5 %, tensor cores 21.0 %, memory 43.8 %, PCIe 1.05 MB/s out, "
+		      "2.10 MB/s in, in the last ");
+	expect_status(f, "--json", "\"sm_pct\":87.5,\"tensor_pct\":21,\"dram_pct\":43.75,");
+	stop_exporter();
+	fixture_stop_daemon(f);
+	setenv("GPUCTR_FAKE_GPM", "1", 1);
+	setenv("GPUCTR_FAKE_NVML_FAIL", "nvmlGpmSampleGet:999", 1);
+	fixture_start_daemon(f, NULL);
+	unsetenv("GPUCTR_FAKE_NVML_FAIL");
+	unsetenv("GPUCTR_FAKE_GPM");
+	expect_status(f, NULL, "activity is not known: nvmlGpmSampleGet: Unknown Error (999)");
+	expect_status(f, "--json", "Unknown Error (999)\",\"activity\":null");
+	fixture_stop_daemon(f);
+	fixture_start_daemon(f, NULL);
+	expect_status(f, NULL,
+		      "activity is not known: NVML samples GPUs of Hopper and newer alone");
+}
+
 EXPORTER_TEST(names_are_told_where_the_settings_allow_them)
 {
 	fixture_need_root();

@@ -5,6 +5,7 @@
  *
  *     monitoring_sample json | openmetrics | plain | nameless | restricted | down */
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,20 @@
 
 static const char *const uuids[] = { "GPU-0", "GPU-1" };
 static const char *const columns[] = { "dram__bytes_read.sum" };
+
+static const struct gpuctr_activity activity[] = { {
+							   .gpu = 0,
+							   .unknown = "",
+							   .over_ns = 5000000011,
+							   .sm_pct = 87.5,
+							   .tensor_pct = 21,
+							   .dram_pct = 43.75,
+							   .pcie_sent = 307,
+							   .pcie_received = 311,
+							   .nvlink_sent = 313,
+							   .nvlink_received = NAN,
+						   },
+						   { .gpu = 63, .unknown = "not sampled" } };
 
 static const struct gpuctr_gpu gpus[] = {
 	{ 0, "GPU-0", "H200 \"a\"", "GH100", 7, 2, "job \\ 1", "ann" },
@@ -96,6 +111,8 @@ static struct gpuctr_status status = {
 	.captures = captures,
 	.n_captures = N(captures),
 	.counts = &counts,
+	.activity = activity,
+	.n_activity = N(activity),
 };
 
 static const char *const claims[] = { "RANK=281" };
