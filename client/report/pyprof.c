@@ -11,7 +11,7 @@
  *
  * What is kept does not grow with records. */
 
-#include "client/report/pyprof_internal.h"
+#include "client/report/exporter.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,52 +19,103 @@
 #include <string.h>
 
 #include "client/cli/text.h"
+#include "client/report/attribution.h"
+#include "client/report/sums.h"
+
+enum { MAX_NUMBERS = 64 };
+
+enum field {
+	IDX,
+	SEQ,
+	ALTSEQ,
+	TID,
+	LAYER,
+	TRACE,
+	DIR,
+	SUB,
+	MOD,
+	OP,
+	KERNEL,
+	PARAMS,
+	SIL,
+	TC,
+	DEVICE,
+	STREAM,
+	GRID,
+	BLOCK,
+	FLOPS,
+	BYTES,
+	PYPROF_COLUMNS,
+};
+
+static const struct column {
+	const char *name, *head;
+	size_t width; /* at least */
+	bool text;    /* left-aligned and cut */
+} all_columns[PYPROF_COLUMNS] = {
+	[IDX] = { "idx", "Idx", 7, false },	      [SEQ] = { "seq", "SeqId", 7, true },
+	[ALTSEQ] = { "altseq", "AltSeqId", 7, true }, [TID] = { "tid", "TId", 12, false },
+	[LAYER] = { "layer", "Layer", 10, true },     [TRACE] = { "trace", "Trace", 25, true },
+	[DIR] = { "dir", "Direction", 5, true },      [SUB] = { "sub", "Sub", 3, false },
+	[MOD] = { "mod", "Module", 15, true },	      [OP] = { "op", "Op", 15, true },
+	[KERNEL] = { "kernel", "Kernel", 0, true },   [PARAMS] = { "params", "Params", 0, true },
+	[SIL] = { "sil", "Sil(ns)", 10, false },      [TC] = { "tc", "TC", 2, true },
+	[DEVICE] = { "device", "Device", 3, false },  [STREAM] = { "stream", "Stream", 3, false },
+	[GRID] = { "grid", "Grid", 12, true },	      [BLOCK] = { "block", "Block", 12, true },
+	[FLOPS] = { "flops", "FLOPs", 12, false },    [BYTES] = { "bytes", "Bytes", 12, false },
+};
+
+struct pyprof {
+	const struct store_info *info;
+	const struct exporter_options *options;
+	struct attributor *attributor; /* says what the file does not: which operator the program
+					  called, and the how many-th launch of it this is */
+	struct sum flops, bytes; /* by measure: number 0 is the time; bytes: of both directions */
+	enum field columns[PYPROF_COLUMNS];
+	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
+	bool has_head;
+	struct buf field;
+	double *values; /* of a launch, by measure */
+};
 
 static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
-static const struct column *find_column(const char *name, size_t n)
+static size_t find_column(const char *name, size_t n)
 {
-	for (size_t i = 0; i < PYPROF_COLUMNS; i++) {
-		if (strlen(pyprof_columns[i].name) == n &&
-		    strncmp(pyprof_columns[i].name, name, n) == 0) {
-			return &pyprof_columns[i];
-		}
-	}
-	return NULL;
-}
+	size_t i = 0;
 
-static void list_columns(struct buf *why)
-{
-	for (size_t i = 0; i < PYPROF_COLUMNS; i++) {
-		buf_text(why, i > 0 ? ", " : "");
-		buf_text(why, pyprof_columns[i].name);
+	while (i < PYPROF_COLUMNS &&
+	       (strlen(all_columns[i].name) != n || strncmp(all_columns[i].name, name, n) != 0)) {
+		i++;
 	}
+	return i;
 }
 
 static bool take_columns(struct pyprof *p, const char *names, struct buf *why)
 {
-	bool all = strcmp(names, "all") == 0;
+	bool all = strcmp(names, "all") == 0, more = !all;
 
 	for (size_t i = 0; all && i < PYPROF_COLUMNS; i++) {
-		p->columns[p->n_columns++] = &pyprof_columns[i];
+		p->columns[p->n_columns++] = (enum field)i;
 	}
-	while (!all) {
-		size_t n = strcspn(names, ",");
-		const struct column *column = find_column(names, n);
+	while (more) {
+		size_t n = strcspn(names, ","), found = find_column(names, n);
 
-		if (!column || p->n_columns == PYPROF_COLUMNS) {
-			buf_text(why, column ? "--columns: more than there are: "
-					     : "--columns is 'all' or of these, with commas: ");
-			list_columns(why);
+		if (found == PYPROF_COLUMNS || p->n_columns == PYPROF_COLUMNS) {
+			buf_text(why, found < PYPROF_COLUMNS
+					      ? "--columns: more than there are: "
+					      : "--columns is 'all' or of these, with commas: ");
+			for (size_t i = 0; i < PYPROF_COLUMNS; i++) {
+				buf_text(why, i > 0 ? ", " : "");
+				buf_text(why, all_columns[i].name);
+			}
 			return false;
 		}
-		p->columns[p->n_columns++] = column;
-		if (names[n] == '\0') {
-			break;
-		}
-		names += n + 1;
+		p->columns[p->n_columns++] = (enum field)found;
+		more = names[n] != '\0';
+		names += n + more;
 	}
 	return true;
 }
@@ -78,8 +129,8 @@ static bool share_width(struct pyprof *p, struct buf *why)
 		return true;
 	}
 	for (size_t i = 0; i < p->n_columns; i++) {
-		needed += p->columns[i]->width;
-		sharing += p->columns[i]->width == 0;
+		needed += all_columns[p->columns[i]].width;
+		sharing += all_columns[p->columns[i]].width == 0;
 	}
 	if (needed + sharing > width) {
 		buf_printf(why, "--width: these columns take %zu at least", needed + sharing);
@@ -111,6 +162,194 @@ static bool find_sums(struct pyprof *p)
 	free(measures);
 	p->values = calloc(plan->n_columns + 1, sizeof(*p->values));
 	return p->values != NULL;
+}
+
+/* --- fields ---------------------------------------------------------------------------------- */
+
+static void add_field(struct buf *b, const char *text, char space)
+{
+	size_t from = b->n;
+
+	text_terminal(b, text);
+	for (size_t i = from; i < b->n; i++) {
+		b->data[i] = b->data[i] == ' ' ? space : b->data[i];
+	}
+}
+
+static void add_number_or_dash(struct buf *b, int64_t number)
+{
+	if (number >= 0) {
+		buf_i64(b, number);
+	} else {
+		buf_char(b, '-');
+	}
+}
+
+static bool has_number(const int64_t *numbers, size_t n, int64_t number)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (numbers[i] == number) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The other numbers that the ranges around the launch show, innermost first. */
+static void add_altseq(struct buf *b, const struct gpuctr_record *r, int64_t seq_of_launch)
+{
+	int64_t numbers[MAX_NUMBERS] = { seq_of_launch };
+	size_t n = 1;
+
+	for (const struct gpuctr_site *site = r->site; site && n < MAX_NUMBERS;
+	     site = site->parent) {
+		int64_t seq = gpuctr_site_number(site, &r->at);
+
+		if (site->numbered != GPUCTR_NUMBER_SEQ || seq < 0 || has_number(numbers, n, seq)) {
+			continue;
+		}
+		if (n > 1) {
+			buf_char(b, ',');
+		}
+		buf_i64(b, seq);
+		numbers[n++] = seq;
+	}
+	if (n == 1) {
+		buf_char(b, '-');
+	}
+}
+
+/* Did the kernel use tensor cores? A value of samples that is within three of its errors does not
+ * say. */
+static void add_tensor(const struct gpuctr_plan *plan, struct buf *b, const struct gpuctr_record *r)
+{
+	bool known = false, used = false, unsure = false;
+
+	for (size_t i = 0; i < plan->n_columns; i++) {
+		double value = r->values[i];
+		double error = r->errors ? r->errors[i] : 0;
+
+		if (strstr(plan->columns[i].name, "tensor") && isfinite(value)) {
+			known = true;
+			used = used || value > 3 * error;
+			unsure = unsure || error > 0;
+		}
+	}
+	if (known && (used || !unsure)) {
+		buf_char(b, used ? '1' : '0');
+	}
+}
+
+static void add_shape(struct buf *b, const uint32_t shape[3])
+{
+	for (int i = 0; i < 3; i++) {
+		if (i > 0) {
+			buf_char(b, ',');
+		}
+		buf_u64(b, shape[i]);
+	}
+}
+
+static void add_sum(struct buf *b, const double *values, const struct sum *s)
+{
+	double sum = s->n > 0 ? 0 : NAN;
+
+	for (size_t i = 0; i < s->n; i++) {
+		sum += values[s->terms[i]];
+	}
+	if (isfinite(sum)) {
+		buf_double(b, sum);
+	}
+}
+
+/* The operator's name before or behind "::", as "aten" and "conv2d" of "aten::conv2d". */
+static void add_operator(struct buf *b, const char *name, bool module)
+{
+	const char *middle = strstr(name, "::");
+	CLEAN_BUF struct buf part = { 0 };
+
+	buf_add(&part, name, middle ? (size_t)(middle - name) : 0);
+	add_field(b, module ? buf_string(&part) : middle ? middle + 2 : name, '_');
+	b->failed |= part.failed;
+}
+
+static void add_kernel(struct buf *b, const char *name)
+{
+	CLEAN_BUF struct buf bare = { 0 };
+
+	text_kernel_bare(&bare, name);
+	add_field(b, buf_string(&bare), '_');
+	b->failed |= bare.failed;
+}
+
+/* Appends text without spaces, and nothing if the value is not known. op: as the program called it,
+ * in both directions; NULL: not known. */
+static void add_column(const struct pyprof *p, struct buf *b, enum field field,
+		       const struct gpuctr_record *r, const struct attribution *what,
+		       const struct scope *op)
+{
+	switch (field) {
+	case IDX:
+		buf_u64(b, r->index);
+		break;
+	case SEQ:
+		add_number_or_dash(b, what->seq);
+		break;
+	case ALTSEQ:
+		add_altseq(b, r, what->seq);
+		break;
+	case TID:
+		buf_u64(b, r->thread);
+		break;
+	case LAYER:
+		add_field(b, *what->layer ? what->layer : "-", '_');
+		break;
+	case DIR:
+		buf_text(b, attribution_direction_name(what->direction));
+		break;
+	case SUB:
+		buf_u64(b, what->sub);
+		break;
+	case MOD:
+	case OP:
+		add_operator(b, op ? op->name : "", field == MOD);
+		break;
+	case KERNEL:
+		add_kernel(b, r->kernel ? r->kernel->name : "");
+		break;
+	case PARAMS:
+		add_field(b, op ? op->sizes : "", ',');
+		break;
+	case SIL:
+		if (r->duration_ns >= 0) {
+			buf_i64(b, r->duration_ns);
+		}
+		break;
+	case TC:
+		add_tensor(&p->info->plan, b, r);
+		break;
+	case DEVICE:
+		buf_u64(b, r->device);
+		break;
+	case STREAM:
+		buf_u64(b, r->stream);
+		break;
+	case GRID:
+		add_shape(b, r->grid);
+		break;
+	case BLOCK:
+		add_shape(b, r->block);
+		break;
+	case FLOPS:
+		add_sum(b, p->values, &p->flops);
+		break;
+	case BYTES:
+		add_sum(b, p->values, &p->bytes);
+		break;
+	case TRACE:
+	case PYPROF_COLUMNS:
+		break;
+	}
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -152,7 +391,7 @@ static void put(struct pyprof *p, struct buf *b, size_t i)
 		buf_text(&p->field, TEXT_UNKNOWN);
 	}
 	if (p->options->width > 0) {
-		put_aligned(p, b, p->columns[i]);
+		put_aligned(p, b, &all_columns[p->columns[i]]);
 	} else {
 		buf_text(b, i == 0 ? "" : p->options->csv ? "," : " ");
 		if (p->options->csv) {
@@ -171,7 +410,7 @@ static void put(struct pyprof *p, struct buf *b, size_t i)
 static void need_head(struct pyprof *p, struct buf *b)
 {
 	for (size_t i = 0; !p->has_head && i < p->n_columns; i++) {
-		buf_text(&p->field, p->columns[i]->head);
+		buf_text(&p->field, all_columns[p->columns[i]].head);
 		put(p, b, i);
 	}
 	p->has_head = true;
@@ -209,32 +448,22 @@ static void *pyprof_open(const struct store_info *info, const struct exporter_op
 	return p;
 }
 
-static void take_values(struct pyprof *p, const struct gpuctr_record *record)
-{
-	p->values[MEASURE_TIME] = record->duration_ns < 0 ? NAN : (double)record->duration_ns;
-	for (size_t i = 0; i < p->info->plan.n_columns; i++) {
-		p->values[MEASURE_TIME + 1 + i] = record->values[i];
-	}
-}
-
 static int pyprof_record(void *e, struct buf *b, const struct gpuctr_record *record,
 			 const struct attribution *of_file)
 {
 	struct pyprof *p = e;
 	struct attribution what;
-	struct launch launch = {
-		.record = record, .what = &what, .values = p->values, .index = record->index
-	};
 
-	(void)of_file;
 	if (attributor_take(p->attributor, record, &what)) {
 		return -ENOMEM;
 	}
-	launch.op = what.called ? what.called : what.op;
-	take_values(p, record);
+	p->values[MEASURE_TIME] = record->duration_ns < 0 ? NAN : (double)record->duration_ns;
+	memcpy(&p->values[MEASURE_TIME + 1], record->values,
+	       p->info->plan.n_columns * sizeof(double));
 	need_head(p, b);
 	for (size_t i = 0; i < p->n_columns; i++) {
-		p->columns[i]->add(p, &p->field, &launch);
+		add_column(p, &p->field, p->columns[i], record, &what,
+			   what.called ? what.called : what.op);
 		put(p, b, i);
 	}
 	return 0;
