@@ -256,7 +256,7 @@ def several_processes():
                                   table, columns in (("device", "idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"),
                                                      ("kernel", "id, name, mangled, static_shared_bytes, registers"))),
                   "INSERT INTO process SELECT 2, 4711, 'other', cupti, driver, recorded_from, 1, 1, 0, 0, 0, 0, 0, 0,"
-                  " 0, 0 FROM process", f"UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, site = 0, opened = 0 WHERE idx >= 400")
+                  " 0, 0 FROM process", f"UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, site = 0, layer_site = 0, opened = 0 WHERE idx >= 400")
     check_trace(path, 0, ("--process", 1))
     check_trace(path, 1, ("--process", 2, "--rank", 1), 2)
     trace = json.loads(export(path, "--to", "chrome", says=b"--process N"))
