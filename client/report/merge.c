@@ -86,36 +86,21 @@ static int by_correlation(const void *a, const void *b)
 	return order ? order : COMPARE(x->at, y->at);
 }
 
-static int launches_by_time(const void *a, const void *b)
+/* Of events that begin with their place. */
+static int by_time(const void *a, const void *b)
 {
-	const struct trace_launch *x = a, *y = b;
+	const struct trace_place *x = a, *y = b;
 	int order = COMPARE(x->begin, y->begin);
 
 	return order ? order : COMPARE(x->at, y->at);
 }
 
-static int launches_by_thread(const void *a, const void *b)
+static int by_thread(const void *a, const void *b)
 {
-	const struct trace_launch *x = a, *y = b;
+	const struct trace_place *x = a, *y = b;
 	int order = COMPARE((uintptr_t)x->thread, (uintptr_t)y->thread);
 
-	return order ? order : launches_by_time(a, b);
-}
-
-static int ops_by_thread(const void *a, const void *b)
-{
-	const struct trace_op *x = a, *y = b;
-	int order = COMPARE((uintptr_t)x->thread, (uintptr_t)y->thread);
-
-	return order ? order : COMPARE(x->begin, y->begin);
-}
-
-static int ranges_by_time(const void *a, const void *b)
-{
-	const struct trace_range *x = a, *y = b;
-	int order = COMPARE(x->begin, y->begin);
-
-	return order ? order : COMPARE(x->at, y->at);
+	return order ? order : by_time(a, b);
 }
 
 /* Ranges at the end keep their own order. */
@@ -281,23 +266,23 @@ static void find_ops(struct trace *t)
 	double end = 0;
 	size_t op = 0;
 
-	sort(t->ops, t->n_ops, sizeof(*t->ops), ops_by_thread);
-	sort(t->launches, t->n_launches, sizeof(*t->launches), launches_by_thread);
+	sort(t->ops, t->n_ops, sizeof(*t->ops), by_thread);
+	sort(t->launches, t->n_launches, sizeof(*t->launches), by_thread);
 	for (size_t i = 0; i < t->n_launches; i++) {
 		struct trace_launch *l = &t->launches[i];
 
-		if (l->thread != thread) {
-			thread = l->thread;
+		if (l->place.thread != thread) {
+			thread = l->place.thread;
 			end = -INFINITY;
 		}
-		while (op < t->n_ops && (uintptr_t)t->ops[op].thread < (uintptr_t)thread) {
+		while (op < t->n_ops && (uintptr_t)t->ops[op].place.thread < (uintptr_t)thread) {
 			op++;
 		}
-		while (op < t->n_ops && t->ops[op].thread == thread &&
-		       t->ops[op].begin <= l->begin) {
+		while (op < t->n_ops && t->ops[op].place.thread == thread &&
+		       t->ops[op].place.begin <= l->place.begin) {
 			end = fmax(end, t->ops[op++].end);
 		}
-		l->in_op = end >= l->begin + l->us;
+		l->in_op = end >= l->place.begin + l->us;
 	}
 }
 
@@ -337,7 +322,7 @@ static int insert_values(struct merge *m)
 
 static int insert_op(struct merge *m, const struct trace_launch *l)
 {
-	return insert(m, (struct insertion){ .at = l->at, .what = INSERT_OP, .launch = l });
+	return insert(m, (struct insertion){ .at = l->place.at, .what = INSERT_OP, .launch = l });
 }
 
 static int insert_range(struct merge *m, const struct trace_launch *l, size_t i, int64_t us)
@@ -359,7 +344,7 @@ static int insert_range(struct merge *m, const struct trace_launch *l, size_t i,
 					 .lane = lanes_take(&m->lanes, us, length_us, &fresh),
 				 });
 	}
-	return insert(m, (struct insertion){ .at = t->ranges[i].at,
+	return insert(m, (struct insertion){ .at = t->ranges[i].place.at,
 					     .what = INSERT_PLAIN,
 					     .first = t->ranges[i].empty,
 					     .values = values_of(l) });
@@ -374,11 +359,11 @@ static int insert_ranges(struct merge *m, struct merge_counts *counts)
 	double last = -INFINITY;
 	int r = 0;
 
-	sort(t->ranges, t->n_ranges, sizeof(*t->ranges), ranges_by_time);
-	sort(t->launches, t->n_launches, sizeof(*t->launches), launches_by_time);
+	sort(t->ranges, t->n_ranges, sizeof(*t->ranges), by_time);
+	sort(t->launches, t->n_launches, sizeof(*t->launches), by_time);
 	for (size_t i = 0; i < t->n_launches && r == 0; i++) {
 		const struct trace_launch *l = &t->launches[i];
-		double begin = ceil(l->begin);
+		double begin = ceil(l->place.begin);
 		int64_t us = fabs(begin) < 9e18 ? (int64_t)begin : 0;
 
 		counts->together += begin == last;
@@ -442,8 +427,8 @@ static void add_op(const struct trace_launch *launch, struct buf *b)
 	json_word(&to, "ph", "X");
 	json_word(&to, "cat", "cpu_op");
 	json_key(&to, NULL);
-	buf_text(b, launch->thread);
-	json_double(&to, "ts", launch->begin);
+	buf_text(b, launch->place.thread);
+	json_double(&to, "ts", launch->place.begin);
 	json_double(&to, "dur", launch->us);
 	json_word(&to, "name", "(no operator)");
 	json_end(&to, '}');

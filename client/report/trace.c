@@ -129,11 +129,9 @@ static int add_launch(struct reading *r, const struct event *e)
 	if (!l) {
 		return -ENOMEM;
 	}
-	*l = (struct trace_launch){ .begin = e->begin,
+	*l = (struct trace_launch){ .place = { thread, e->begin, e->at },
 				    .us = e->us,
-				    .correlation = e->correlation,
-				    .at = e->at,
-				    .thread = thread };
+				    .correlation = e->correlation };
 	return 0;
 }
 
@@ -145,7 +143,7 @@ static int add_op(struct reading *r, const struct event *e)
 	const struct trace_op *last = t->n_ops > 0 ? &t->ops[t->n_ops - 1] : NULL;
 	struct trace_op *op;
 
-	if (thread && last && last->thread == thread && e->begin >= last->begin &&
+	if (thread && last && last->place.thread == thread && e->begin >= last->place.begin &&
 	    e->begin + e->us <= last->end) {
 		return 0;
 	}
@@ -153,7 +151,7 @@ static int add_op(struct reading *r, const struct event *e)
 	if (!op) {
 		return -ENOMEM;
 	}
-	*op = (struct trace_op){ e->begin, e->begin + e->us, thread };
+	*op = (struct trace_op){ { thread, e->begin, 0 }, e->begin + e->us };
 	return 0;
 }
 
@@ -166,7 +164,7 @@ static int add_range(struct reading *r, const struct event *e)
 	if (!range) {
 		return -ENOMEM;
 	}
-	*range = (struct trace_range){ .begin = e->begin, .at = e->args_at, .empty = e->empty };
+	*range = (struct trace_range){ .place = { NULL, e->begin, e->args_at }, .empty = e->empty };
 	return 0;
 }
 

@@ -22,26 +22,31 @@ struct trace_kernel {
 	size_t values; /* for merge.c: 1 + index of the kernel's values; 0: none */
 };
 
+/* Where an event stands, with which those begin that are sorted by it. */
+struct trace_place {
+	const char *thread; /* "pid":1,"tid":2 as the event has them, of the trace's texts */
+	double begin;
+	uint64_t at; /* an offset */
+};
+
 /* An event of category "cuda_runtime" whose name begins with cudaLaunchKernel. */
 struct trace_launch {
-	double begin, us;
+	struct trace_place place; /* at: of the '{' that begins the event */
+	double us;
 	uint64_t correlation;
-	uint64_t at;	    /* offset of the '{' that begins the event */
-	const char *thread; /* "pid":1,"tid":2 as the event has them, of the trace's texts */
 	struct trace_kernel *kernel; /* for merge.c; NULL: it is not in the trace */
 	bool in_op;		     /* for merge.c: an operator is around it */
 };
 
 /* An event of category "cpu_op" that does not lie within the one before. */
 struct trace_op {
-	double begin, end;
-	const char *thread;
+	struct trace_place place;
+	double end;
 };
 
 /* An event of category "cuda_profiler_range": the trace has counters already. */
 struct trace_range {
-	double begin;
-	uint64_t at; /* as of a kernel */
+	struct trace_place place; /* without a thread; at: as of a kernel */
 	bool empty;
 };
 

@@ -41,9 +41,9 @@ TEST(fields_come_in_any_order)
 	for (size_t i = 0; i < ARRAY_SIZE(launches); i++) {
 		read_trace(&t, launches[i]);
 		assert_int_equal(t.n_launches, 1);
-		assert_true(t.launches[0].begin == 100 && t.launches[0].us == 5);
+		assert_true(t.launches[0].place.begin == 100 && t.launches[0].us == 5);
 		assert_int_equal(t.launches[0].correlation, 9);
-		assert_string_equal(t.launches[0].thread, "\"pid\":1,\"tid\":2");
+		assert_string_equal(t.launches[0].place.thread, "\"pid\":1,\"tid\":2");
 		trace_deinit(&t);
 	}
 }
