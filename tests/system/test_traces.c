@@ -98,7 +98,11 @@ SYSTEM_TEST(the_table_shows_times_alone)
 	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--by",
 				"nvtx", NULL);
 	expect_exit(client, 0);
-	assert_true(count_text(client->out, "layer 3") == 2);
+	assert_true(count_text(client->out, "layer 3 ") == 1); /* of both steps */
+	client = fixture_client(f, USER_ANN, "report", fixture_path(f, "run.gpuctr"), "--by",
+				"nvtx,step", NULL);
+	expect_exit(client, 0);
+	assert_true(count_text(client->out, "layer 3 ") == 2);
 }
 
 /* A launch of a graph is as many records as the graph has kernels. */
