@@ -148,7 +148,7 @@ bool agent_start(struct capture *c, const char *token)
 
 /* Removes the capture from view before it is freed. If the program exits, the thread keeps the
  * capture and stops here. */
-static void take_out(struct capture *c)
+void agent_drop(struct capture *c)
 {
 	lock_acquire(&agent.lock);
 	agent.capture = NULL;
@@ -165,12 +165,7 @@ static void take_out(struct capture *c)
 void agent_run(struct capture *c)
 {
 	capture_run(c);
-	take_out(c);
-}
-
-void agent_drop(struct capture *c)
-{
-	take_out(c);
+	agent_drop(c);
 }
 
 void agent_wait(uint64_t timeout_ns)
