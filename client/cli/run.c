@@ -412,21 +412,6 @@ static void on_sampling_queued(void *user, const struct gpuctr_queued *queued)
 	run_note_queued(user, queued);
 }
 
-static void on_sampling_sample(void *user, const struct kept_sample *sample)
-{
-	sinks_sample(&((struct run *)user)->sinks, sample);
-}
-
-static void on_sampling_unknown(void *user, const struct store_unknown *unknown)
-{
-	sinks_unknown(&((struct run *)user)->sinks, unknown);
-}
-
-static void on_sampling_discard(void *user, int64_t since_ns)
-{
-	sinks_discard(&((struct run *)user)->sinks, since_ns);
-}
-
 static bool on_pause(void *user)
 {
 	struct run *run = user;
@@ -435,27 +420,25 @@ static bool on_pause(void *user)
 	return run->is_given_up;
 }
 
+static bool is_sampled(const struct run *run)
+{
+	return run_is_timeline(run) || run->options->mode == MODE_SAMPLE;
+}
+
 /* False: told why. */
 static bool begin_capture(struct run *run)
 {
-	static const struct sampling_user user = { timeline_on_opened,	on_samplers_begun,
+	static const struct sampling_user user = { timeline_on_opened, on_samplers_begun,
 						   on_sampling_refused, on_sampling_cut,
-						   on_sampling_queued,	on_sampling_sample,
-						   on_sampling_unknown, on_sampling_discard };
+						   on_sampling_queued };
+	struct sampling *s;
 	int r;
 
-	if (run_is_timeline(run)) {
-		run->sampling = sampling_begin(run->g, &run->loop, run->options, &run->selected,
-					       &run->signals.inherited, &user, run);
-		return run->sampling && run->state == RUN_OPENING;
-	}
-	if (run->options->mode == MODE_SAMPLE) {
-		struct sampling *s =
-			sampling_begin(run->g, &run->loop, run->options, &run->selected,
-				       &run->signals.inherited, &user, run);
-
+	if (is_sampled(run)) {
+		s = sampling_begin(run->g, &run->loop, run->options, &run->selected,
+				   &run->signals.inherited, &run->sinks, &user, run);
 		/* It may have been refused meanwhile. */
-		*(run->options->mode == MODE_SAMPLE ? &run->sampling : &run->refused) = s;
+		*(is_sampled(run) ? &run->sampling : &run->refused) = s;
 		return s && run->state == RUN_OPENING;
 	}
 	r = open_capture(run);

@@ -124,8 +124,8 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 		}
 		m->first_ns = m->first_ns ? m->first_ns : start_ns;
 		m->last_ns = end_ns;
-		s->user.on_sample(s->data, &(struct kept_sample){ m->uuid, interval_of(m), start_ns,
-								  end_ns, all });
+		sinks_sample(s->sinks, &(struct kept_sample){ m->uuid, interval_of(m), start_ns,
+							      end_ns, all });
 	}
 }
 

@@ -184,7 +184,7 @@ static bool refuses_all(int code)
 /* Another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
-	s->user.on_discard(s->data, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	sinks_discard(s->sinks, (int64_t)(clock_wall_ns() - UNSEEN_NS));
 	say("what was sampled in the last %d s is discarded: another user may have computed there",
 	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
 }
@@ -389,7 +389,7 @@ static void on_unknown(void *user, const struct store_unknown *unknown)
 	struct sampling *s = user;
 
 	if (find_sampler(s, unknown->gpu)) {
-		s->user.on_unknown(s->data, unknown);
+		sinks_unknown(s->sinks, unknown);
 	}
 }
 
@@ -402,7 +402,8 @@ static int64_t last_sample(void *user, const char *gpu)
 
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const struct selected *selected,
-				const sigset_t *mask, const struct sampling_user *user, void *data)
+				const sigset_t *mask, struct sinks *sinks,
+				const struct sampling_user *user, void *data)
 {
 	struct sampling *s = calloc(1, sizeof(*s));
 	int r;
@@ -417,6 +418,7 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->selected = selected;
 	s->on_over = on_samplers_over;
 	s->mask = mask;
+	s->sinks = sinks;
 	s->user = *user;
 	s->data = data;
 	s->unseen.on_unknown = on_unknown;

@@ -13,9 +13,8 @@
 #include <uv.h>
 
 #include "client/cli/child.h"
-#include "client/cli/kept.h"
 #include "client/cli/run_options.h"
-#include "client/cli/sampled.h"
+#include "client/cli/sinks.h"
 
 enum { SAMPLING_GPUS_MAX = 16 };
 
@@ -30,19 +29,15 @@ struct sampling_user {
 	void (*on_refused)(void *user, const char *why);
 	void (*on_cut)(void *user); /* told why; what was sampled is there */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
-	/* Once the trace is ready: each sample of its GPUs, and when nobody knows what ran there.
-	 */
-	void (*on_sample)(void *user, const struct kept_sample *sample);
-	void (*on_unknown)(void *user, const struct store_unknown *unknown);
-	/* What was sampled since then is nobody's. */
-	void (*on_discard)(void *user, int64_t since_ns);
 };
 
-/* Asks for the plan and the permit. g, loop, options and selected outlive it. Before it returns it
- * may be refused. NULL: out of memory, which was told. */
+/* Asks for the plan and the permit. g, loop, options, selected and sinks outlive it. Once the trace
+ * is ready the sinks get each sample of its GPUs, and when nobody knows what ran there. Before it
+ * returns it may be refused. NULL: out of memory, which was told. */
 struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 				const struct run_options *options, const struct selected *selected,
-				const sigset_t *mask, const struct sampling_user *user, void *data);
+				const sigset_t *mask, struct sinks *sinks,
+				const struct sampling_user *user, void *data);
 /* Ends the samplers. Handles of the loop are closed with it. Takes NULL, returns NULL. */
 struct sampling *sampling_free(struct sampling *s);
 

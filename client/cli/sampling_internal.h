@@ -35,6 +35,7 @@ struct sampling {
 	const struct run_options *options;
 	const struct selected *selected; /* processes whose GPUs are sampled; none: all GPUs */
 	const sigset_t *mask;
+	struct sinks *sinks;
 	struct sampling_user user;
 	void *data;
 
