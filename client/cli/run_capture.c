@@ -316,11 +316,7 @@ void run_finish_sampling(struct run *run)
 	run->is_finishing = true;
 	sinks_attribute(&run->sinks, run->on_pause, run);
 	run->is_finishing = false;
-	if (run->sinks.sampled) {
-		sampling_describe_end(run->sampling, run->sinks.sampled);
-	}
-	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
-			sampling_interval_ns(run->sampling));
+	sampling_describe_end(run->sampling);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

@@ -591,6 +591,9 @@ static void describe_turns(struct sampling *s)
 {
 	struct buf *b = &s->unsampled;
 
+	if (s->turns == 0) {
+		return;
+	}
 	buf_text(b, "; ");
 	text_count(b, s->turns + s->n_samplers);
 	buf_printf(b, " turns of %zu sets, a change takes ", s->n_sets);
@@ -625,19 +628,32 @@ void sampling_end(struct sampling *s)
 	unseen_finish(&s->unseen);
 }
 
-void sampling_describe_end(struct sampling *s, const struct sampled *sampled)
+static uint64_t longest_interval_ns(const struct sampling *s)
 {
+	uint64_t longest = 0;
+
+	for (size_t i = 0; i < s->n_sets; i++) {
+		longest = s->intervals_ns[i] > longest ? s->intervals_ns[i] : longest;
+	}
+	return longest;
+}
+
+void sampling_describe_end(struct sampling *s)
+{
+	const struct sampled *sampled = s->sinks->sampled;
+
 	if (sampled) {
 		sampled_describe(sampled, &s->unsampled);
 	}
-	describe_lost(s);
-	describe_overflows(s);
-	if (s->turns > 0) {
+	if (sampled || sampling_is_alone(s)) {
+		describe_lost(s);
+		describe_overflows(s);
 		describe_turns(s);
 	}
 	if (sampled) {
 		sampling_warn_of_none(s, sampled_counts(sampled));
 	}
+	sinks_unsampled(s->sinks, buf_string(&s->unsampled), longest_interval_ns(s));
 }
 
 bool sampling_is_whole(const struct sampling *s)
@@ -661,16 +677,6 @@ double sampling_cores(const struct sampling *s)
 const struct gpuctr_error *sampling_error(const struct sampling *s)
 {
 	return s->cut.code ? &s->cut : NULL;
-}
-
-uint64_t sampling_interval_ns(const struct sampling *s)
-{
-	uint64_t longest = 0;
-
-	for (size_t i = 0; i < s->n_sets; i++) {
-		longest = s->intervals_ns[i] > longest ? s->intervals_ns[i] : longest;
-	}
-	return longest;
 }
 
 static void describe_set(const struct sampling *s, size_t set, struct buf *b)
@@ -698,11 +704,6 @@ void sampling_describe(const struct sampling *s, struct buf *b)
 		describe_set(s, i, b);
 	}
 	buf_char(b, ')');
-}
-
-const char *sampling_unsampled(const struct sampling *s)
-{
-	return buf_string((struct buf *)(uintptr_t)&s->unsampled);
 }
 
 const char *sampling_metrics(const struct sampling *s)

@@ -57,18 +57,15 @@ void sampling_tick(struct sampling *s);
 /* In the trace's on_end: ends the samplers, waits for what they have sampled, and gives the lease
  * back. */
 void sampling_end(struct sampling *s);
-/* After the attribution, or without one (NULL): what sampling_unsampled() tells. Warns of a capture
- * that is worth nothing. */
-void sampling_describe_end(struct sampling *s, const struct sampled *sampled);
+/* After the attribution, or without one: tells the sinks how many kernels have no value, and how
+ * long a sample is, of the longest where there are several. Warns of a capture that is worth
+ * nothing. */
+void sampling_describe_end(struct sampling *s);
 
 /* What ended it before it was asked to: its values are those of a part of the run. NULL: nothing
  * did. Valid as long as s. */
 const struct gpuctr_error *sampling_error(const struct sampling *s);
 
-/* The length of a sample, of the longest where there are several, and one line on kernels without a
- * value. Valid until the end. */
-uint64_t sampling_interval_ns(const struct sampling *s);
-const char *sampling_unsampled(const struct sampling *s);
 /* Has each sampler said its last word? Else samples may be missing at the end. */
 bool sampling_is_whole(const struct sampling *s);
 /* How many cores the first sampler took. */

@@ -77,9 +77,7 @@ void timeline_finish(struct run *run)
 	struct gpuctr_end end = { 0 };
 
 	sampling_end(run->sampling);
-	sampling_describe_end(run->sampling, NULL);
-	sinks_unsampled(&run->sinks, sampling_unsampled(run->sampling),
-			sampling_interval_ns(run->sampling));
+	sampling_describe_end(run->sampling);
 	cut = sampling_error(run->sampling);
 	if (!sampling_is_whole(run->sampling)) {
 		run->status = EXIT_REFUSED;
