@@ -684,7 +684,7 @@ void expect_in_output(struct program *p, const char *text)
 
 void expect_message(struct program *p, const char *text)
 {
-	if (count_text(p->err, text) == 0) {
+	if (count_message(p->err, text) == 0) {
 		show(p);
 		fail_msg("stderr is without '%s'", text);
 	}
@@ -707,7 +707,7 @@ uint64_t message_number(struct program *p, const char *words)
 
 void expect_no_message(struct program *p, const char *text)
 {
-	if (count_text(p->err, text) != 0) {
+	if (count_message(p->err, text) != 0) {
 		show(p);
 		fail_msg("stderr says '%s'", text);
 	}

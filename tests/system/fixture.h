@@ -164,9 +164,10 @@ void remove_folder(const char *path);
 
 /* The contents of the file; the caller frees them. */
 char *read_file(const char *path);
-/* How often the file holds the text. A line may be broken where the text has a space: the client
- * wraps what it says below tables. */
+/* How often the file holds the text. */
 size_t count_text(const char *path, const char *text);
+/* A line may be broken where the text has a space: the client wraps what it says below tables. */
+size_t count_message(const char *path, const char *text);
 
 /* Waits until the file holds the text. */
 void expect_text_soon(const char *path, const char *text);

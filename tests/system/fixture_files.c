@@ -72,6 +72,17 @@ char *read_file(const char *path)
 	return text;
 }
 
+size_t count_text(const char *path, const char *text)
+{
+	CLEAN_FREE char *content = read_file(path);
+	size_t n = 0;
+
+	for (const char *p = content; (p = strstr(p, text)) != NULL; p += strlen(text)) {
+		n++;
+	}
+	return n;
+}
+
 static bool is_at(const char *p, const char *text)
 {
 	while (*text && (*p == *text || (*text == ' ' && *p == '\n'))) {
@@ -81,7 +92,7 @@ static bool is_at(const char *p, const char *text)
 	return *text == '\0';
 }
 
-size_t count_text(const char *path, const char *text)
+size_t count_message(const char *path, const char *text)
 {
 	const char first[] = { text[0], text[0] == ' ' ? '\n' : '\0', '\0' };
 	CLEAN_FREE char *content = read_file(path);

@@ -73,7 +73,7 @@ static size_t count_lacking(const struct program *p)
 	size_t n = 0;
 
 	for (size_t i = 0; i < 2; i++) {
-		n += count_text(p->out, texts[i]) + count_text(p->err, texts[i]);
+		n += count_message(p->out, texts[i]) + count_message(p->err, texts[i]);
 	}
 	return n;
 }

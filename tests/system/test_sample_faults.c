@@ -44,8 +44,8 @@ static void wait_for_program(const struct program *client)
 
 static void expect_lacking(const struct program *client)
 {
-	assert_int_equal(count_text(client->err, " kernels have no value") +
-				 count_text(client->err, " kernels lack a value of some metric"),
+	assert_int_equal(count_message(client->err, " kernels have no value") +
+				 count_message(client->err, " kernels lack a value of some metric"),
 			 1);
 }
 
@@ -130,9 +130,10 @@ FAULT_TEST(one_that_ends_in_the_middle_is_told_with_its_end)
 		expect_output(client, "done 2000\n");
 		expect_message(client, ends[i].message);
 		expect_message(client, "; samples lost ");
-		assert_true(ends[i].told == (count_text(client->err, "; samples lost not known") +
-						     count_text(client->err, " or more\n") ==
-					     0));
+		assert_true(ends[i].told ==
+			    (count_message(client->err, "; samples lost not known") +
+				     count_text(client->err, " or more\n") ==
+			     0));
 		expect_all_gone(f);
 	}
 }
