@@ -96,9 +96,9 @@ SYSTEM_TEST(file_and_stream_agree)
 }
 
 /* What a run prints at its end is what `report` prints of its file. */
-SYSTEM_TEST(summary_and_report_are_the_same)
+SAMPLING_TEST(summary_and_report_are_the_same)
 {
-	static const char *const modes[] = { "range", "trace" };
+	static const char *const modes[] = { "range", "trace", "sample" };
 	struct fixture *f = *state;
 
 	fixture_start_daemon(f, NULL);
