@@ -318,7 +318,7 @@ static void folded_tell(void *e, struct buf *b)
 const struct exporter exporter_folded = {
 	.name = "folded",
 	.attributes = true,
-	.without = STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START,
+	.without = STORE_ACTIVE | STORE_START,
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,

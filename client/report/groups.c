@@ -362,24 +362,12 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 
 unsigned groups_without(const struct groups *g)
 {
-	unsigned without =
-		STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_START | STORE_OCCURRENCE;
+	unsigned without = STORE_START | STORE_OCCURRENCE | STORE_ACTIVE;
 
-	if (!g->attributes) {
-		without |= STORE_SITES;
-	}
 	for (unsigned i = 0; i < g->keys.n; i++) {
-		enum key key = g->keys.keys[i];
-
-		if (key == KEY_SHAPE) {
-			without &= ~(unsigned)STORE_BLOCK;
-		} else if (key == KEY_RANGE) {
-			without &= ~(unsigned)STORE_ACTIVE;
-		} else if (key == KEY_STREAM || key == KEY_THREAD) {
-			without &= ~(unsigned)STORE_ORIGIN;
-		}
+		without &= g->keys.keys[i] == KEY_RANGE ? ~(unsigned)STORE_ACTIVE : ~0u;
 	}
-	return without;
+	return g->attributes ? without : without | STORE_SITES;
 }
 
 const struct keys *groups_keys(const struct groups *g)

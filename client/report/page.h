@@ -42,7 +42,7 @@ int page_samples(struct page *p, const struct gpuctr_plan *plan,
 		 const struct store_samples *samples);
 /* The parts of a record that the page does not need: the flame graph needs ranges, and the timeline
  * the start of each record. */
-#define PAGE_WITHOUT ((unsigned)(STORE_ACTIVE | STORE_BLOCK | STORE_ORIGIN | STORE_OCCURRENCE))
+#define PAGE_WITHOUT ((unsigned)(STORE_ACTIVE | STORE_OCCURRENCE))
 
 /* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL with a reason in why if a
  * definition is refused. */

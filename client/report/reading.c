@@ -251,10 +251,7 @@ int reading_reader(struct store_reader *reader, const struct reading_handler *ha
 	};
 
 	memset(error, 0, sizeof(*error));
-	/* Metrics in turns are added up by kernel and launch shape. */
-	store_without(reader, store_info(reader)->plan.groups > 1
-				      ? handler->without & ~(unsigned)STORE_BLOCK
-				      : handler->without);
+	store_without(reader, handler->without);
 	return read_all(&r);
 }
 

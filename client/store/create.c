@@ -227,6 +227,8 @@ static int prepare(struct store *s)
 						&s->stmt[i], NULL);
 		}
 	}
+	rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_LAUNCH, "launch", STORE_LAUNCH_COLUMNS)
+			     : rc;
 	rc = rc == SQLITE_OK ? prepare_insert(s, STORE_STMT_RECORD, "record",
 					      STORE_COL_METRICS + s->n_columns)
 			     : rc;

@@ -16,8 +16,19 @@
 #include "client/store/schema.h"
 #include "proto/base/numbers.h"
 
+enum { LAUNCHES_KEPT = 1 << 10 };
+
+struct launch {
+	unsigned id; /* 0: none */
+	unsigned active_set;
+	const struct gpuctr_site *forward;
+	struct gpuctr_record record; /* what all records of the launch have in common */
+};
+
 struct store_cursor {
 	struct row row;
+	sqlite3_stmt *launch;	 /* by its id */
+	struct launch *launches; /* direct-mapped */
 	unsigned process;
 	struct store_kernels kernels;
 	struct store_sites sites; /* empty where they are left out */
@@ -98,6 +109,8 @@ struct store_cursor *store_cursor_free(struct store_cursor *c)
 		free(c->active.sites);
 		free(c->numbers);
 		sqlite3_finalize(c->row.stmt);
+		sqlite3_finalize(c->launch);
+		free(c->launches);
 		packed_deinit(&c->packed);
 		free(c->values);
 		free(c);
@@ -206,18 +219,12 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 /* Columns of record that are not read, as bits. */
 static unsigned find_left_out(unsigned without)
 {
-	enum { BLOCK = 15u << STORE_COL_BLOCK, ORIGIN = 7u << STORE_COL_CONTEXT };
 	enum { OCCURRENCE = 7u << STORE_COL_OPENED | 1u << STORE_COL_NUMBERS };
-	enum { SITES = 1u << STORE_COL_SITE | 7u << STORE_COL_LAYER_SITE };
-	unsigned columns = 1u << STORE_COL_ID | 1u << STORE_COL_PLACE;
+	unsigned columns = 1u << STORE_COL_ID;
 
-	columns |= without & STORE_BLOCK ? BLOCK : 0;
-	columns |= without & STORE_ORIGIN ? ORIGIN : 0;
-	columns |= without & STORE_ORIGIN ? 1u << STORE_COL_THREAD : 0;
 	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
-	columns |= without & STORE_SITES ? SITES : 0;
+	columns |= without & STORE_SITES ? 3u << STORE_COL_STEP : 0;
 	columns |= without & (STORE_SITES | STORE_OCCURRENCE) ? OCCURRENCE : 0;
-	columns |= without & (STORE_SITES | STORE_ACTIVE) ? 1u << STORE_COL_ACTIVE_SET : 0;
 	return columns;
 }
 
@@ -288,13 +295,16 @@ static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
 
 	c->n_columns = r->info.plan.n_columns;
 	c->values = calloc(2 * c->n_columns + 1, sizeof(*c->values));
+	c->launches = calloc(LAUNCHES_KEPT, sizeof(*c->launches));
 	result = r->info.graphs ? find_graphs(c) : 0;
+	result = result ? result
+			: reader_prepare(r, "SELECT * FROM launch WHERE id = ?", &c->launch);
 	if (result) {
 		store_cursor_free(c);
 		return result;
 	}
 	sql = format_records(c, first, last);
-	result = c->values && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
+	result = c->values && c->launches && sql ? 0 : reader_fail(r, SQLITE_NOMEM, "read");
 	if (result) {
 		store_cursor_free(c);
 	} else {
@@ -332,14 +342,67 @@ static int64_t take_i64(struct store_cursor *c, int column)
 	return take_int(c, column, INT64_MIN, INT64_MAX);
 }
 
-static void take_active(struct store_cursor *c, struct gpuctr_record *record)
+/* --- launches -------------------------------------------------------------------------------- */
+
+/* Sets the members of record that the row of launch has. */
+static void take_launch(struct store_cursor *c, struct row *row, struct launch *launch)
+{
+	struct gpuctr_record *record = &launch->record;
+
+	*launch = (struct launch){ .id = launch->id };
+	record->process = (unsigned)row_int(row, STORE_LAUNCH_PROCESS, c->process, c->process);
+	record->kind = (enum gpuctr_launch_kind)row_int(row, STORE_LAUNCH_KIND, 0,
+							GPUCTR_LAUNCH_GRAPH_KERNEL);
+	for (int i = 0; i < 3; i++) {
+		record->grid[i] = row_u32(row, STORE_LAUNCH_GRID + i);
+		record->block[i] = row_u32(row, STORE_LAUNCH_BLOCK + i);
+	}
+	record->dynamic_shared_bytes = row_u32(row, STORE_LAUNCH_DYNAMIC_SHARED);
+	record->device = row_u32(row, STORE_LAUNCH_DEVICE);
+	record->context = row_u32(row, STORE_LAUNCH_CONTEXT);
+	record->stream = (uint64_t)row_i64(row, STORE_LAUNCH_STREAM);
+	record->thread = row_u32(row, STORE_LAUNCH_THREAD);
+	record->kernel = find_kernel(c, row_u32(row, STORE_LAUNCH_KERNEL));
+	record->site = find_site(c, row_u32(row, STORE_LAUNCH_SITE));
+	launch->active_set = row_u32(row, STORE_LAUNCH_ACTIVE_SET);
+	launch->forward = record->site ? find_site(c, row_u32(row, STORE_LAUNCH_LAYER_SITE)) : NULL;
+	row->error = row->error ? row->error : c->row.error;
+}
+
+static const struct launch *read_launch(struct store_cursor *c, struct launch *launch, unsigned id)
+{
+	struct row row = { .reader = c->row.reader, .table = "launch", .stmt = c->launch };
+	bool more = false;
+
+	launch->id = id;
+	sqlite3_bind_int64(row.stmt, 1, id);
+	c->row.error = row_step(&row, &more);
+	if (more) {
+		take_launch(c, &row, launch);
+		c->row.error = row.error;
+	} else if (c->row.error == 0) {
+		c->row.error = reader_corrupt(row.reader, "record", "a launch is missing");
+	}
+	sqlite3_reset(row.stmt);
+	launch->id = c->row.error ? 0 : id;
+	return c->row.error ? NULL : launch;
+}
+
+/* NULL: it could not be read. */
+static const struct launch *find_launch(struct store_cursor *c, unsigned id)
+{
+	struct launch *launch = &c->launches[id % LAUNCHES_KEPT];
+
+	return launch->id == id && id ? launch : read_launch(c, launch, id);
+}
+
+static void take_active(struct store_cursor *c, struct gpuctr_record *record, unsigned id)
 {
 	struct row *row = &c->row;
-	unsigned id = take_u32(c, STORE_COL_ACTIVE_SET);
 
 	record->active = NULL;
 	record->n_active = 0;
-	if (id == 0 || row->error) {
+	if (id == 0 || row->error || row->reader->without & (STORE_SITES | STORE_ACTIVE)) {
 		return;
 	}
 	row->error = reader_load_set(row->reader, c->process, &c->sites, id, &c->active);
@@ -397,40 +460,30 @@ static int64_t take_number(struct store_cursor *c, int column)
 	return known ? row_int(&c->row, c->at[column], 0, INT64_MAX) : -1;
 }
 
-static void take_found(struct store_cursor *c)
+/* Either both are known or neither. */
+static void take_time(struct store_cursor *c, struct gpuctr_record *record)
 {
-	unsigned id = take_u32(c, STORE_COL_LAYER_SITE);
-
-	c->found.forward = c->item.record.site ? find_site(c, id) : NULL;
-	c->found.step = take_number(c, STORE_COL_STEP);
-	c->found.seq = take_number(c, STORE_COL_SEQ);
+	record->start_ns = take_i64(c, STORE_COL_START_NS);
+	record->clock = (enum gpuctr_clock)take_int(c, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
+	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
+				      ? take_int(c, STORE_COL_DURATION_NS, -1, -1)
+				      : take_int(c, STORE_COL_DURATION_NS, 0, INT64_MAX);
 }
 
 static void take_record(struct store_cursor *c)
 {
 	struct gpuctr_record *record = &c->item.record;
 	struct row *row = &c->row;
+	const struct launch *launch = find_launch(c, take_u32(c, STORE_COL_LAUNCH));
 
-	record->process = (unsigned)take_int(c, STORE_COL_PROCESS, c->process, c->process);
-	record->index = (uint64_t)take_int(c, STORE_COL_IDX, 0, STORE_INDEX_MAX);
-	record->kind =
-		(enum gpuctr_launch_kind)take_int(c, STORE_COL_KIND, 0, GPUCTR_LAUNCH_GRAPH_KERNEL);
-	for (int i = 0; i < 3; i++) {
-		record->grid[i] = take_u32(c, STORE_COL_GRID + i);
-		record->block[i] = take_u32(c, STORE_COL_BLOCK + i);
+	if (!launch) {
+		return;
 	}
-	record->dynamic_shared_bytes = take_u32(c, STORE_COL_DYNAMIC_SHARED);
-	record->device = take_u32(c, STORE_COL_DEVICE);
-	record->context = take_u32(c, STORE_COL_CONTEXT);
-	record->stream = (uint64_t)take_i64(c, STORE_COL_STREAM);
+	*record = launch->record;
+	take_int(c, STORE_COL_PROCESS, c->process, c->process);
+	record->index = (uint64_t)take_int(c, STORE_COL_IDX, 0, STORE_INDEX_MAX);
 	record->correlation = take_u32(c, STORE_COL_CORRELATION);
-	record->thread = take_u32(c, STORE_COL_THREAD);
-	record->start_ns = take_i64(c, STORE_COL_START_NS);
-	record->clock = (enum gpuctr_clock)take_int(c, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
-	/* Either both are known or neither. */
-	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
-				      ? take_int(c, STORE_COL_DURATION_NS, -1, -1)
-				      : take_int(c, STORE_COL_DURATION_NS, 0, INT64_MAX);
+	take_time(c, record);
 	for (size_t i = 0; i < c->n_columns; i++) {
 		c->values[i] = row_double(row, c->first_value + (int)i);
 	}
@@ -438,8 +491,6 @@ static void take_record(struct store_cursor *c)
 	record->group = group_of(c);
 	take_graph(c, record);
 	take_errors(c, record);
-	record->kernel = find_kernel(c, take_u32(c, STORE_COL_KERNEL));
-	record->site = find_site(c, take_u32(c, STORE_COL_SITE));
 	record->opened = take_u32(c, STORE_COL_OPENED);
 	if (record->opened > (record->site ? record->site->depth + 1 : 0) && row->error == 0) {
 		row->error =
@@ -447,8 +498,10 @@ static void take_record(struct store_cursor *c)
 	}
 	take_occurrence(c, record->site, c->at[STORE_COL_PAYLOAD_TYPE], c->at[STORE_COL_NUMBERS],
 			&record->at);
-	take_active(c, record);
-	take_found(c);
+	take_active(c, record, launch->active_set);
+	c->found.forward = launch->forward;
+	c->found.step = take_number(c, STORE_COL_STEP);
+	c->found.seq = take_number(c, STORE_COL_SEQ);
 }
 
 DEFINE_NEXT(record)

@@ -97,8 +97,6 @@ const struct store_error *store_reader_error(const struct store_reader *r);
 enum store_part {
 	STORE_SITES = 1 << 0,	   /* all ranges of records and marks */
 	STORE_ACTIVE = 1 << 1,	   /* start/end ranges of records */
-	STORE_BLOCK = 1 << 3,	   /* block and dynamic shared memory of records */
-	STORE_ORIGIN = 1 << 4,	   /* context, stream, correlation and thread of records */
 	STORE_START = 1 << 5,	   /* start time of records, but not the duration */
 	STORE_VALUES = 1 << 6,	   /* values of records, which are NAN, and errors */
 	STORE_OCCURRENCE = 1 << 7, /* what differs from one time at a site to the next: numbers,

@@ -2,7 +2,9 @@
 
 /* The tables of a capture file, in the order of gpuctr-capture(5).
  *
- * Definitions (kernel, site, active) have their natural key and no rowid. The table record has one
+ * Definitions (kernel, site, active) have their natural key and no rowid. What launches have in
+ * common that come again in each step is a row of launch, so that a record is short, and what adds
+ * up records sorts them by one number and then goes with launches. The table record has one
  * column for each metric under the metric's own name, so that
  *
  *	SELECT kernel, sum("dram__bytes_read.sum") FROM records GROUP BY kernel;
@@ -41,6 +43,14 @@ const char schema_tables[] =
 	" color INTEGER NOT NULL, kind INTEGER NOT NULL, number INTEGER NOT NULL,"
 	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
 	"CREATE TABLE place(id INTEGER PRIMARY KEY, op TEXT, sizes TEXT, dir TEXT, layer TEXT);"
+	"CREATE TABLE launch(id INTEGER PRIMARY KEY, process INTEGER NOT NULL,"
+	" kind INTEGER NOT NULL, kernel INTEGER NOT NULL, grid_x INTEGER NOT NULL,"
+	" grid_y INTEGER NOT NULL, grid_z INTEGER NOT NULL, block_x INTEGER NOT NULL,"
+	" block_y INTEGER NOT NULL, block_z INTEGER NOT NULL,"
+	" dynamic_shared_bytes INTEGER NOT NULL, device INTEGER NOT NULL,"
+	" context INTEGER NOT NULL, stream INTEGER NOT NULL, thread INTEGER NOT NULL,"
+	" site INTEGER NOT NULL, active_set INTEGER NOT NULL, place INTEGER NOT NULL,"
+	" layer_site INTEGER NOT NULL);"
 	"CREATE TABLE active(process INTEGER NOT NULL, set_id INTEGER NOT NULL, site INTEGER NOT "
 	"NULL,"
 	" PRIMARY KEY(process, set_id, site)) WITHOUT ROWID;"
@@ -66,17 +76,14 @@ const char schema_sample_tables[] =
 const char *const schema_sample_table_names[] = { "sample_block", "copy_block", NULL };
 
 const char *const schema_table_names[] = {
-	"meta",	 "column_def", "metric_def", "process", "device", "kernel", "site",
-	"place", "active",     "record",     "mark",	"image",  "notice", NULL,
+	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "site", "place",
+	"launch", "active",	"record",     "mark",	 "image",  "notice", NULL,
 };
 
 const char *const schema_record_columns[] = {
-	"id",	       "process", "idx",	"kind",	       "kernel",  "grid_x",
-	"grid_y",      "grid_z",  "block_x",	"block_y",     "block_z", "dynamic_shared_bytes",
-	"device",      "context", "stream",	"correlation", "thread",  "start_ns",
-	"duration_ns", "clock",	  "site",	"active_set",  "opened",  "payload_type",
-	"payload",     "place",	  "layer_site", "step",	       "seq",	  "numbers",
-	NULL,
+	"id",	    "process",	   "idx",   "launch",  "correlation",
+	"start_ns", "duration_ns", "clock", "opened",  "payload_type",
+	"payload",  "step",	   "seq",   "numbers", NULL,
 };
 
 static bool is_record_column(const char *name)
@@ -92,10 +99,27 @@ static bool is_record_column(const char *name)
 /* What the view records calls its columns, besides those of the table. */
 const char *schema_mark(const char *metric)
 {
-	static const char *const of_view[] = {
-		"pid",	"program",     "mangled", "registers", "static_shared_bytes",
-		"nvtx", "device_name", "uuid"
-	};
+	static const char *const of_view[] = { "pid",
+					       "program",
+					       "mangled",
+					       "registers",
+					       "static_shared_bytes",
+					       "nvtx",
+					       "device_name",
+					       "uuid",
+					       "kind",
+					       "kernel",
+					       "grid_x",
+					       "grid_y",
+					       "grid_z",
+					       "block_x",
+					       "block_y",
+					       "block_z",
+					       "dynamic_shared_bytes",
+					       "device",
+					       "context",
+					       "stream",
+					       "thread" };
 
 	for (size_t i = 0; i < sizeof(of_view) / sizeof(of_view[0]); i++) {
 		if (strcasecmp(metric, of_view[i]) == 0) {

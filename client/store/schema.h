@@ -10,7 +10,7 @@ struct sqlite3_str;
 
 /* "GPct"; user_version is the format. A reader refuses every other one. */
 #define STORE_APPLICATION_ID 0x47506374
-#define STORE_FORMAT 7
+#define STORE_FORMAT 8
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
 /* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
@@ -24,30 +24,39 @@ enum store_record_column {
 	STORE_COL_ID,
 	STORE_COL_PROCESS,
 	STORE_COL_IDX,
-	STORE_COL_KIND,
-	STORE_COL_KERNEL,
-	STORE_COL_GRID,
-	STORE_COL_BLOCK = STORE_COL_GRID + 3,
-	STORE_COL_DYNAMIC_SHARED = STORE_COL_BLOCK + 3,
-	STORE_COL_DEVICE,
-	STORE_COL_CONTEXT,
-	STORE_COL_STREAM,
+	STORE_COL_LAUNCH,
 	STORE_COL_CORRELATION,
-	STORE_COL_THREAD,
 	STORE_COL_START_NS,
 	STORE_COL_DURATION_NS,
 	STORE_COL_CLOCK,
-	STORE_COL_SITE,
-	STORE_COL_ACTIVE_SET,
 	STORE_COL_OPENED,
 	STORE_COL_PAYLOAD_TYPE,
 	STORE_COL_PAYLOAD,
-	STORE_COL_PLACE,
-	STORE_COL_LAYER_SITE,
 	STORE_COL_STEP, /* this and what follows may be NULL */
 	STORE_COL_SEQ,
 	STORE_COL_NUMBERS,
 	STORE_COL_METRICS,
+};
+
+/* Columns of the table launch: what records have in common that were launched at the same place of
+ * the program, in the same way. */
+enum store_launch_column {
+	STORE_LAUNCH_ID,
+	STORE_LAUNCH_PROCESS,
+	STORE_LAUNCH_KIND,
+	STORE_LAUNCH_KERNEL,
+	STORE_LAUNCH_GRID,
+	STORE_LAUNCH_BLOCK = STORE_LAUNCH_GRID + 3,
+	STORE_LAUNCH_DYNAMIC_SHARED = STORE_LAUNCH_BLOCK + 3,
+	STORE_LAUNCH_DEVICE,
+	STORE_LAUNCH_CONTEXT,
+	STORE_LAUNCH_STREAM,
+	STORE_LAUNCH_THREAD,
+	STORE_LAUNCH_SITE,
+	STORE_LAUNCH_ACTIVE_SET,
+	STORE_LAUNCH_PLACE,
+	STORE_LAUNCH_LAYER_SITE,
+	STORE_LAUNCH_COLUMNS,
 };
 
 /* All tables but record, and the tables a reader insists on. */

@@ -93,11 +93,11 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 	sqlite3_str_appendall(
 		sql,
 		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM site_path)"
-		" SELECT r.process, p.pid, p.program, r.idx, r.kind, k.name AS kernel, k.mangled,"
-		" r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z,"
-		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, r.dynamic_shared_bytes,"
-		" nullif(k.registers, -1) AS registers, r.device,"
-		" d.name AS device_name, d.uuid, r.context, r.stream, r.correlation, r.thread,"
+		" SELECT r.process, p.pid, p.program, r.idx, l.kind, k.name AS kernel, k.mangled,"
+		" l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,"
+		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, l.dynamic_shared_bytes,"
+		" nullif(k.registers, -1) AS registers, l.device,"
+		" d.name AS device_name, d.uuid, l.context, l.stream, r.correlation, l.thread,"
 		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, CASE r.clock WHEN 2 THEN "
 		"'gpu'"
 		" WHEN 1 THEN 'range' ELSE 'none' END AS clock,"
@@ -112,22 +112,25 @@ static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns
 	}
 	sqlite3_str_appendall(sql,
 			      " FROM record r"
+			      " LEFT JOIN launch l ON l.id = r.launch"
 			      " LEFT JOIN process p ON p.id = r.process"
-			      " LEFT JOIN kernel k ON k.process = r.process AND k.id = r.kernel"
-			      " LEFT JOIN device d ON d.process = r.process AND d.idx = r.device"
-			      " LEFT JOIN path n ON n.process = r.process AND n.id = r.site"
-			      " LEFT JOIN place o ON o.id = r.place");
+			      " LEFT JOIN kernel k ON k.process = l.process AND k.id = l.kernel"
+			      " LEFT JOIN device d ON d.process = l.process AND d.idx = l.device"
+			      " LEFT JOIN path n ON n.process = l.process AND n.id = l.site"
+			      " LEFT JOIN place o ON o.id = l.place");
 	sqlite3_str_appendall(sql, graphs ? " LEFT JOIN graph_kernel h ON h.record = r.id;" : ";");
 }
 
-/* Opens the table expression own: a row for each value of these columns of record. */
-static void append_own(sqlite3_str *sql, const char *by, const char *more,
-		       const struct gpuctr_column *columns, size_t n_columns)
+/* Opens the table expression own: a row for each launch. */
+static void append_own(sqlite3_str *sql, const char *more, const struct gpuctr_column *columns,
+		       size_t n_columns)
 {
-	sqlite3_str_appendf(sql, "own AS MATERIALIZED (SELECT %s, " LAUNCHES "%s", by, more);
+	sqlite3_str_appendf(sql, "own AS MATERIALIZED (SELECT r.launch, " LAUNCHES "%s", more);
 	append_parts(sql, columns, n_columns);
-	sqlite3_str_appendf(sql, " FROM record r GROUP BY %s)", by);
+	sqlite3_str_appendall(sql, " FROM record r GROUP BY r.launch)");
 }
+
+#define OF_LAUNCH " FROM own s JOIN launch l ON l.id = s.launch "
 
 #define WHOLE "sum(s.launches) AS launches, sum(s.duration_ns) AS duration_ns"
 
@@ -135,32 +138,32 @@ static void append_by_kernel(sqlite3_str *sql, const struct gpuctr_column *colum
 			     size_t n_columns)
 {
 	sqlite3_str_appendall(sql, "CREATE VIEW by_kernel AS WITH ");
-	append_own(sql, "r.kernel, r.process", "", columns, n_columns);
+	append_own(sql, "", columns, n_columns);
 	sqlite3_str_appendall(sql, " SELECT k.name AS kernel, " WHOLE);
 	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, " FROM own s LEFT JOIN kernel k"
-				   " ON k.process = s.process AND k.id = s.kernel GROUP BY 1;");
+	sqlite3_str_appendall(
+		sql, OF_LAUNCH
+		"LEFT JOIN kernel k ON k.process = l.process AND k.id = l.kernel GROUP BY 1;");
 }
 
 static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str_appendall(sql, "CREATE VIEW by_op AS WITH ");
-	append_own(sql, "r.place", "", columns, n_columns);
+	append_own(sql, "", columns, n_columns);
 	sqlite3_str_appendall(sql, " SELECT o.op AS op, " WHOLE);
 	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, " FROM own s LEFT JOIN place o ON o.id = s.place GROUP BY 1;");
+	sqlite3_str_appendall(sql, OF_LAUNCH "LEFT JOIN place o ON o.id = l.place GROUP BY 1;");
 }
 
 /* A row for each path, with all that was launched within it, in whichever step. */
 static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE ");
-	append_own(sql, "r.site, r.process", ", " BEGIN " AS begin_ns, " END " AS end_ns", columns,
-		   n_columns);
+	append_own(sql, ", " BEGIN " AS begin_ns, " END " AS end_ns", columns, n_columns);
 	sqlite3_str_appendall(
 		sql, ","
 		     " within(process, site, enclosing) AS ("
-		     " SELECT process, site, site FROM own WHERE site > 0"
+		     " SELECT DISTINCT process, site, site FROM launch WHERE site > 0"
 		     " UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
 		     " ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
 		     " path(process, id, depth, text) AS ("
@@ -171,9 +174,9 @@ static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns
 		     ", min(s.begin_ns) AS begin_ns,"
 		     " max(s.end_ns) AS end_ns");
 	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(sql,
-			      " FROM within w JOIN own s ON s.process = w.process AND s.site = "
-			      "w.site JOIN path p ON p.process = w.process AND p.id = w.enclosing"
+	sqlite3_str_appendall(sql, OF_LAUNCH
+			      "JOIN within w ON w.process = l.process AND w.site = l.site"
+			      " JOIN path p ON p.process = w.process AND p.id = w.enclosing"
 			      " GROUP BY 1;");
 }
 
@@ -182,13 +185,13 @@ static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns
 static const char spans[] =
 	"CREATE VIEW nvtx_spans AS WITH RECURSIVE"
 	" within(process, site, enclosing) AS ("
-	" SELECT DISTINCT process, site, site FROM record WHERE site > 0"
+	" SELECT DISTINCT process, site, site FROM launch WHERE site > 0"
 	" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
 	" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-	" inside AS (SELECT r.process, r.thread, r.idx, r.start_ns, r.duration_ns, r.step,"
-	" w.enclosing, sum(r.opened <= g.depth) OVER (PARTITION BY r.process, r.thread, w.enclosing"
-	" ORDER BY r.idx) AS occurrence FROM record r JOIN within w"
-	" ON w.process = r.process AND w.site = r.site"
+	" inside AS (SELECT r.process, l.thread, r.idx, r.start_ns, r.duration_ns, r.step,"
+	" w.enclosing, sum(r.opened <= g.depth) OVER (PARTITION BY r.process, l.thread, w.enclosing"
+	" ORDER BY r.idx) AS occurrence FROM record r JOIN launch l ON l.id = r.launch"
+	" JOIN within w ON w.process = l.process AND w.site = l.site"
 	" JOIN site g ON g.process = w.process AND g.id = w.enclosing)"
 	" SELECT r.process, r.thread, r.enclosing AS site, g.depth, g.domain, g.name,"
 	" CASE WHEN min(r.step) = max(r.step) THEN min(r.step) END AS step, min(r.idx) AS "

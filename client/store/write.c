@@ -271,37 +271,57 @@ static void bind_number(sqlite3_stmt *stmt, int at, int64_t number)
 	}
 }
 
-static void bind_launch(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned set,
-			unsigned place, const struct store_attribution *what)
+static int write_launch(struct store *s, const struct gpuctr_record *record, unsigned set,
+			unsigned place, unsigned layer_site, unsigned *ret)
+{
+	int64_t values[STORE_LAUNCH_COLUMNS] = {
+		[STORE_LAUNCH_PROCESS] = record->process,
+		[STORE_LAUNCH_KIND] = record->kind,
+		[STORE_LAUNCH_KERNEL] = record->kernel ? record->kernel->id : 0,
+		[STORE_LAUNCH_GRID] = record->grid[0],
+		record->grid[1],
+		record->grid[2],
+		[STORE_LAUNCH_BLOCK] = record->block[0],
+		record->block[1],
+		record->block[2],
+		[STORE_LAUNCH_DYNAMIC_SHARED] = record->dynamic_shared_bytes,
+		[STORE_LAUNCH_DEVICE] = record->device,
+		[STORE_LAUNCH_CONTEXT] = record->context,
+		[STORE_LAUNCH_STREAM] = (int64_t)record->stream,
+		[STORE_LAUNCH_THREAD] = record->thread,
+		[STORE_LAUNCH_SITE] = record->site ? record->site->id : 0,
+		[STORE_LAUNCH_ACTIVE_SET] = set,
+		[STORE_LAUNCH_PLACE] = place,
+		[STORE_LAUNCH_LAYER_SITE] = layer_site,
+	};
+	bool fresh;
+
+	if (written_launch(&s->written, values, ret, &fresh) < 0) {
+		return no_memory(s);
+	}
+	values[STORE_LAUNCH_ID] = *ret;
+	if (!fresh) {
+		return 0;
+	}
+	bind_all(s->stmt[STORE_STMT_LAUNCH], 1, values, STORE_LAUNCH_COLUMNS);
+	return step(s, STORE_STMT_LAUNCH, "write launch");
+}
+
+static void bind_record(sqlite3_stmt *stmt, const struct gpuctr_record *record, unsigned launch,
+			const struct store_attribution *what)
 {
 	const int64_t values[STORE_COL_STEP] = {
 		[STORE_COL_ID] = record_id(record),
 		[STORE_COL_PROCESS] = record->process,
 		[STORE_COL_IDX] = (int64_t)record->index,
-		[STORE_COL_KIND] = record->kind,
-		[STORE_COL_KERNEL] = record->kernel ? record->kernel->id : 0,
-		[STORE_COL_GRID] = record->grid[0],
-		record->grid[1],
-		record->grid[2],
-		[STORE_COL_BLOCK] = record->block[0],
-		record->block[1],
-		record->block[2],
-		[STORE_COL_DYNAMIC_SHARED] = record->dynamic_shared_bytes,
-		[STORE_COL_DEVICE] = record->device,
-		[STORE_COL_CONTEXT] = record->context,
-		[STORE_COL_STREAM] = (int64_t)record->stream,
+		[STORE_COL_LAUNCH] = launch,
 		[STORE_COL_CORRELATION] = record->correlation,
-		[STORE_COL_THREAD] = record->thread,
 		[STORE_COL_START_NS] = record->start_ns,
 		[STORE_COL_DURATION_NS] = record->duration_ns,
 		[STORE_COL_CLOCK] = record->clock,
-		[STORE_COL_SITE] = record->site ? record->site->id : 0,
-		[STORE_COL_ACTIVE_SET] = set,
 		[STORE_COL_OPENED] = record->opened,
 		[STORE_COL_PAYLOAD_TYPE] = record->at.payload_type,
 		[STORE_COL_PAYLOAD] = (int64_t)record->at.payload,
-		[STORE_COL_PLACE] = place,
-		[STORE_COL_LAYER_SITE] = what ? what->layer_site : 0,
 	};
 
 	/* Parameters count from 1, columns from 0. */
@@ -349,7 +369,7 @@ static int write_row(struct store *s, const struct gpuctr_record *record,
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_RECORD];
 	struct written_process *known = written_process(&s->written, record->process);
-	unsigned set = 0, place = 0;
+	unsigned set = 0, place = 0, launch = 0;
 	int r;
 
 	if (!known) {
@@ -359,11 +379,12 @@ static int write_row(struct store *s, const struct gpuctr_record *record,
 	r = r ? r : write_site(s, known, record->site);
 	r = r ? r : write_active(s, known, record, &set);
 	r = r || !what ? r : write_place(s, what, &place);
+	r = r ? r : write_launch(s, record, set, place, what ? what->layer_site : 0, &launch);
 	r = r ? r : bind_numbers(s, stmt, 1 + STORE_COL_NUMBERS, record->site, &record->at);
 	if (r) {
 		return r;
 	}
-	bind_launch(stmt, record, set, place, what);
+	bind_record(stmt, record, launch, what);
 	bind_values(s, stmt, 1 + STORE_COL_METRICS, record);
 	r = step(s, STORE_STMT_RECORD, "write record");
 	r = r ? r : write_errors(s, record);

@@ -22,6 +22,7 @@ void written_deinit(struct written *w)
 	free(w->processes);
 	map_deinit_items(&w->sets);
 	map_deinit_items(&w->places);
+	map_deinit_items(&w->launches);
 	memset(w, 0, sizeof(*w));
 }
 
@@ -160,5 +161,46 @@ int written_place(struct written *w, const struct store_attribution *what, unsig
 		*place = (struct place){ (unsigned)w->places.n, *what };
 	}
 	*ret_id = place ? place->id : 0;
+	return 0;
+}
+
+/* A program may launch with another grid each time. */
+enum { LAUNCHES_KEPT = 1 << 16 };
+
+struct launch {
+	unsigned id;
+	int64_t values[STORE_LAUNCH_COLUMNS];
+};
+
+static bool is_launch(const void *item, const void *key)
+{
+	return memcmp(((const struct launch *)item)->values + 1, (const int64_t *)key + 1,
+		      (STORE_LAUNCH_COLUMNS - 1) * sizeof(int64_t)) == 0;
+}
+
+int written_launch(struct written *w, const int64_t *values, unsigned *ret_id, bool *ret_new)
+{
+	uint64_t hash = 0;
+	struct launch *launch;
+
+	for (int i = 1; i < STORE_LAUNCH_COLUMNS; i++) {
+		hash = map_mix(hash, (uint64_t)values[i]);
+	}
+	launch = map_find(&w->launches, hash, is_launch, values);
+	*ret_new = !launch;
+	if (launch) {
+		*ret_id = launch->id;
+		return 0;
+	}
+	if (w->launches.n >= LAUNCHES_KEPT) {
+		map_deinit_items(&w->launches);
+	}
+	launch = malloc(sizeof(*launch));
+	if (!launch || map_add(&w->launches, hash, launch)) {
+		free(launch);
+		return -ENOMEM;
+	}
+	memcpy(launch->values, values, sizeof(launch->values));
+	*ret_id = launch->id = ++w->n_launches;
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <gpuctr/gpuctr.h>
 
+#include "client/store/schema.h"
 #include "client/store/store.h"
 #include "proto/base/map.h"
 
@@ -32,7 +33,8 @@ struct written_set {
 struct written {
 	struct written_process *processes;
 	size_t n_processes, max_processes;
-	struct map sets, places;
+	struct map sets, places, launches;
+	unsigned n_launches; /* that were written */
 };
 
 /* Zero-initialised by the caller. */
@@ -48,6 +50,11 @@ int written_add(struct written_bits *bits, unsigned id); /* -ENOMEM */
  * whether it has just been made. */
 int written_set(struct written *w, unsigned process, const struct gpuctr_site *const *sites,
 		size_t n_sites, unsigned *ret_id, bool *ret_new);
+
+/* The number of the launch with these values, by column (its own number is left out of account),
+ * from
+ * 1. After very many launches one that comes again gets another number. -ENOMEM. */
+int written_launch(struct written *w, const int64_t *values, unsigned *ret_id, bool *ret_new);
 
 /* The number of this combination of op, sizes, dir and layer, from 1; 0: nothing is known. -ENOMEM.
  */

@@ -150,6 +150,7 @@ static int read_plainly(const char *file)
 	static const char *const statements[] = {
 		"PRAGMA quick_check(1)",
 		"SELECT * FROM site ORDER BY process, id",
+		"SELECT * FROM launch",
 		"SELECT * FROM record ORDER BY id",
 	};
 	sqlite3 *db;

@@ -90,12 +90,14 @@ static void make_base(void)
 	must(db, schema_path_views);
 	must(db, views);
 	must(db, rows);
+	must(db, "INSERT INTO launch VALUES"
+		 " (1, 1, 0, 1, 1, 1, 1, 32, 1, 1, 0, 0, 0, 7, 1, 2, 0, 1, 2),"
+		 " (2, 1, 0, 1, 1, 1, 1, 32, 1, 1, 0, 0, 0, 7, 1, 2, 1, 1, 2)");
 	for (int i = 0; i < ROWS; i++) {
 		snprintf(sql, sizeof(sql),
-			 "INSERT INTO record VALUES((1 << 40) + %d, 1, %d, 0, 1, 1, 1, 1, 32, 1, 1,"
-			 " 0, 0, 0, 7, %d, 1, 100, 50, 2, 2, %d, 1, 1, 7, 1, 2, 4, 6, x'0804', "
-			 "4096.0)",
-			 i, i, i, i % 2);
+			 "INSERT INTO record VALUES((1 << 40) + %d, 1, %d, %d, %d, 100, 50, 2, 1,"
+			 " 1, 7, 4, 6, x'0804', 4096.0)",
+			 i, i, 1 + i % 2, i);
 		must(db, sql);
 	}
 	base.data = sqlite3_serialize(db, "main", &base.size, 0);

@@ -88,8 +88,9 @@ static size_t read_active(struct capture *c, int set_id, const struct gpuctr_sit
 /* The view that users are shown, and the numbers behind it. */
 static void read_records(struct capture *c)
 {
-	sqlite3_stmt *s = prepare(c, "SELECT r.site, r.active_set, r.payload_type, r.payload, v.*"
-				     " FROM records v JOIN record r USING (process, idx)");
+	sqlite3_stmt *s = prepare(c, "SELECT l.site, l.active_set, r.payload_type, r.payload, v.*"
+				     " FROM records v JOIN record r USING (process, idx)"
+				     " JOIN launch l ON l.id = r.launch");
 	const struct gpuctr_site *active[RANGES_MAX], *range;
 
 	while (sqlite3_step(s) == SQLITE_ROW) {

@@ -47,6 +47,12 @@ def check_nesting(trace, what, allowed=()):
             ends.append(begin - minus_ns)
 
 
+# Gives each record of a process a launch of its own, with its index behind a million.
+OWN_LAUNCHES = ("INSERT INTO launch SELECT 1000000 + r.idx, l.process, l.kind, l.kernel, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y,"
+                " l.block_z, l.dynamic_shared_bytes, l.device, l.context, l.stream, l.thread, l.site, l.active_set, l.place, l.layer_site"
+                " FROM record r JOIN launch l ON l.id = r.launch", "UPDATE record SET launch = 1000000 + idx")
+NO_SITES = ("UPDATE launch SET site = 0", "UPDATE record SET opened = 0")
+
 SHAPE = "kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared_bytes"
 
 
@@ -63,7 +69,7 @@ def sums_of_turns(path, column):
     """Of each kernel, by SQL: the sum for all launches, how many had the metric, and of how many nobody knows."""
     db = sqlite3.connect(path)
     rows = db.execute(f'SELECT k.name, sum(n * mean), sum(had), sum(n * (had = 0)) FROM (SELECT kernel, count(*) AS n, avg("{column}") AS mean,'
-                      f' count("{column}") AS had FROM record GROUP BY {SHAPE}) JOIN kernel k ON k.id = kernel GROUP BY 1').fetchall()
+                      f' count("{column}") AS had FROM record r JOIN launch l ON l.id = r.launch GROUP BY {SHAPE}) JOIN kernel k ON k.id = kernel GROUP BY 1').fetchall()
     db.close()
     return {name: rest for name, *rest in rows}
 

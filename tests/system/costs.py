@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import check, run_tests  # noqa: E402
+from checks import OWN_LAUNCHES, check, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 MB = 1 << 20
@@ -74,7 +74,8 @@ def nest(path, n, length, flat=False):
     sites = [(1, 1000000 + i, 1000000 + i - 1 if i and not flat else 0, "", f"{i} ".ljust(length, "x"), "", "", 0, 0, 0,
               0 if flat else i) for i in range(n)]
     change(path, ("UPDATE record SET opened = 0", [()]), (f"INSERT INTO site VALUES({','.join('?' * 11)})", sites),
-           ("UPDATE record SET site = ? WHERE idx = (SELECT idx FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
+           *((statement, [()]) for statement in OWN_LAUNCHES),
+           ("UPDATE launch SET site = ? WHERE id = (SELECT launch FROM record ORDER BY idx LIMIT 1 OFFSET ?)",
             [(1000000 + i, i) for i in range(n)]))
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import SHAPE, change, check, check_nesting, in_turns, run_tests  # noqa: E402
+from checks import NO_SITES, OWN_LAUNCHES, SHAPE, change, check, check_nesting, in_turns, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -49,9 +49,9 @@ def records(path, process=1):
     db = sqlite3.connect(path)
     ranges = {row[0]: row[1:] for row in
               db.execute("SELECT id, parent, name, domain, number FROM site WHERE process = ?", (process,))}
-    query = (f"SELECT idx, k.name, correlation, thread, device, stream, start_ns, duration_ns, site, r.kind, step,"
-             f" {','.join(chr(34) + c + chr(34) for c in COLUMNS)} FROM record r LEFT JOIN kernel k"
-             " ON k.process = r.process AND k.id = r.kernel WHERE r.process = ? ORDER BY idx")
+    query = (f"SELECT idx, k.name, correlation, thread, device, stream, start_ns, duration_ns, site, l.kind, step,"
+             f" {','.join(chr(34) + c + chr(34) for c in COLUMNS)} FROM record r JOIN launch l ON l.id = r.launch LEFT JOIN kernel k"
+             " ON k.process = l.process AND k.id = l.kernel WHERE r.process = ? ORDER BY idx")
     rows = []
     for row in db.execute(query, (process,)):
         path_of, at = [], row[8]
@@ -175,13 +175,16 @@ def worse_captures():
     check_trace(change("tie.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS}"), crowded=True)
     check_trace(change("back.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} - idx * 1000"), crowded=True)
     check_trace(change("dense.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 700"))
-    check_trace(change("threads.gpuctr", "UPDATE record SET thread = idx % 5, stream = idx % 3 + 7, opened = 0"))
-    check_trace(change("jumps.gpuctr", "UPDATE record SET site = (idx * 389) % 560 + 1, opened = 0, step = 2, numbers = x'04', thread = idx % 2"))
-    check_trace(change("bare.gpuctr", "UPDATE record SET site = 0, opened = 0 WHERE idx % 7 < 3"))
-    check_trace(change("none.gpuctr", "UPDATE record SET site = 0, opened = 0"))
+    check_trace(change("threads.gpuctr", *OWN_LAUNCHES, "UPDATE launch SET thread = (id - 1000000) % 5, stream = (id - 1000000) % 3 + 7",
+                       "UPDATE record SET opened = 0"))
+    check_trace(change("jumps.gpuctr", *OWN_LAUNCHES, "UPDATE launch SET site = ((id - 1000000) * 389) % 560 + 1, thread = id % 2",
+                       "UPDATE record SET opened = 0, step = 2, numbers = x'04'"))
+    check_trace(change("bare.gpuctr", *OWN_LAUNCHES, "UPDATE launch SET site = 0 WHERE (id - 1000000) % 7 < 3",
+                       "UPDATE record SET opened = 0 WHERE idx % 7 < 3"))
+    check_trace(change("none.gpuctr", *NO_SITES))
     check_trace(change("null.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx % 2',
                        "UPDATE record SET duration_ns = -1, clock = 0 WHERE idx % 3 = 0"))
-    check_trace(change("graph.gpuctr", "UPDATE record SET kind = idx % 4"))
+    check_trace(change("graph.gpuctr", *OWN_LAUNCHES, "UPDATE launch SET kind = (id - 1000000) % 4"))
     check_trace(change("empty.gpuctr", "DELETE FROM record"))
 
 
@@ -189,7 +192,8 @@ def kernels_that_overlap():
     """A kernel that begins before the one before it in its stream has ended (programmatic dependent launch), and several
     streams. worse_captures() has more at one time than there are tracks for."""
     check_trace(change("pdl.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 95000, duration_ns = 100000"))
-    trace = check_trace(change("wide.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 2000, duration_ns = 100000, stream = idx % 3"))
+    trace = check_trace(change("wide.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + idx * 2000, duration_ns = 100000",
+                               *OWN_LAUNCHES, "UPDATE launch SET stream = (id - 1000000) % 3"))
     check(len({(e["pid"], e["tid"]) for e in spans(trace, "kernel")}) == 51, "tracks of 3 streams, of 17 kernels each")
     check_trace(change("behind.gpuctr", f"UPDATE record SET start_ns = {BEGIN_NS} + (idx - idx % 8 + 7 - idx % 8) * 50000, duration_ns = 50000"))
 
@@ -256,7 +260,9 @@ def several_processes():
                                   table, columns in (("device", "idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz"),
                                                      ("kernel", "id, name, mangled, static_shared_bytes, registers"))),
                   "INSERT INTO process SELECT 2, 4711, 'other', cupti, driver, recorded_from, 1, 1, 0, 0, 0, 0, 0, 0,"
-                  " 0, 0 FROM process", f"UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, site = 0, layer_site = 0, opened = 0 WHERE idx >= 400")
+                  " 0, 0 FROM process", *OWN_LAUNCHES,
+                  "UPDATE launch SET process = 2, site = 0 WHERE id >= 1000400",
+                  "UPDATE record SET id = (2 << 40) + idx - 400, process = 2, idx = idx - 400, opened = 0 WHERE idx >= 400")
     check_trace(path, 0, ("--process", 1))
     check_trace(path, 1, ("--process", 2, "--rank", 1), 2)
     trace = json.loads(export(path, "--to", "chrome", says=b"--process N"))
@@ -321,7 +327,7 @@ def sums_of_turns():
     in_turns("turns.gpuctr")
     for i in (0, 1):
         db = sqlite3.connect("turns.gpuctr")
-        shapes = db.execute(f"SELECT {SHAPE} FROM record ORDER BY idx").fetchall()
+        shapes = db.execute(f"SELECT {SHAPE} FROM record r JOIN launch l ON l.id = r.launch ORDER BY idx").fetchall()
         values = [v for (v,) in db.execute(f'SELECT "{COLUMNS[i]}" FROM record ORDER BY idx')]
         db.close()
         by_place, by_shape = collections.defaultdict(list), collections.defaultdict(list)
@@ -370,7 +376,7 @@ def messages(path):
 def check_measured(lines, want, what):
     """What a record says itself."""
     db = sqlite3.connect("run.gpuctr")
-    shapes = db.execute("SELECT grid_x, grid_y, grid_z, block_x, block_y, block_z FROM record ORDER BY idx").fetchall()
+    shapes = db.execute("SELECT grid_x, grid_y, grid_z, block_x, block_y, block_z FROM record r JOIN launch l ON l.id = r.launch ORDER BY idx").fetchall()
     db.close()
     for line, row, shape in zip(lines, want, shapes):
         index, _, _, thread, device, stream, _, duration, _, _, values = row
@@ -561,8 +567,7 @@ def a_stack_as_deep_as_the_file():
         "deep.gpuctr", "DELETE FROM site WHERE process = 1",
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO site"
          " SELECT 1, i, i - 1, '', 'r', '', '', 0, 0, 0, i - 1 FROM n", (depth,)),
-        "UPDATE record SET site = 0, opened = 0",
-        ("UPDATE record SET site = ? WHERE process = 1 AND idx = (SELECT max(idx) FROM record)", (depth,)),
+        *OWN_LAUNCHES, *NO_SITES, ("UPDATE launch SET site = ? WHERE id = (SELECT max(launch) FROM record)", (depth,)),
         "DELETE FROM mark")
     kept = 4096
     check(b",../" + b"/".join([b"r"] * kept) + b"," in export(path, "--to", "csv"), "csv: the inner ranges are not told")

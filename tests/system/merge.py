@@ -35,7 +35,7 @@ def merge(*arguments, status=0, says=b"", **more):
 def records():
     db = sqlite3.connect("run.gpuctr")
     columns = ",".join(f'"{c}"' for c in COLUMNS)
-    rows = db.execute(f"SELECT k.name, {columns} FROM record r JOIN kernel k ON k.id = r.kernel ORDER BY idx").fetchall()
+    rows = db.execute(f"SELECT k.name, {columns} FROM record r JOIN launch l ON l.id = r.launch JOIN kernel k ON k.id = l.kernel ORDER BY idx").fetchall()
     db.close()
     return rows
 

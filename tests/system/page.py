@@ -19,7 +19,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from checks import change, check, in_turns, run_tests  # noqa: E402
+from checks import NO_SITES, OWN_LAUNCHES, change, check, in_turns, run_tests  # noqa: E402
 
 CLIENT, RECORDING = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -141,7 +141,7 @@ def frames_by_sql(path):
     want = collections.defaultdict(collections.Counter)
     db = sqlite3.connect(path)
     ranges = {i: (parent, name) for i, parent, name in db.execute("SELECT id, parent, name FROM site")}
-    query = f"""SELECT site, name, duration_ns, "{'", "'.join(COLUMNS)}" FROM record JOIN kernel ON kernel = kernel.id"""
+    query = f"""SELECT site, name, duration_ns, "{'", "'.join(COLUMNS)}" FROM record r JOIN launch l ON l.id = r.launch JOIN kernel ON kernel = kernel.id"""
     for at, kernel, *numbers in db.execute(query):
         stack = [(kernel, 1)]
         while at:
@@ -157,7 +157,7 @@ def flame_is_the_captures():
     got, want = flame_of("run.html"), frames_by_sql("run.gpuctr")
     check(got == want and len(got) > 100, f"flame graph: {len(got)} frames, {set(got.items()) ^ set(want.items())}"
           if got.keys() != want.keys() else "flame graph: other sums than SQL's")
-    write(change("flat.gpuctr", "UPDATE record SET site = 0, opened = 0"), "--html", "flat.html")
+    write(change("flat.gpuctr", *NO_SITES), "--html", "flat.html")
     check(all(len(p) < 2 for p in flame_of("flat.html")) and len(flame_of("flat.html")) == 59, "without ranges")
 
 
@@ -253,7 +253,7 @@ def hostile_names():
 def many_rows():
     """As many kernels as there are records, with long names: the page stays small and says what it leaves out."""
     change("many.gpuctr", "INSERT INTO kernel SELECT 1, 1000 + idx, idx || printf('%.*c', 9000, 'k'), 'm', 0, 0 FROM record",
-           "UPDATE record SET kernel = 1000 + idx")
+           *OWN_LAUNCHES, "UPDATE launch SET kernel = id - 999000")
     write("many.gpuctr", "--html", "many.html")
     data = data_of("many.html")
     check(pathlib.Path("many.html").stat().st_size < 5000000, "5 MB")
@@ -598,7 +598,7 @@ def errors_of_samples_are_shown():
     errors = ", ".join(f'"{c}" REAL' for c in COLUMNS)
     write(change("sampled.gpuctr", "INSERT INTO meta VALUES('sampled', 1)",
                  f"CREATE TABLE sampled(record INTEGER PRIMARY KEY, alike INTEGER NOT NULL, {errors})",
-                 f"INSERT INTO sampled SELECT id, kernel, {', '.join(f'abs({chr(34)}{c}{chr(34)}) / 50' for c in COLUMNS)} FROM record",
+                 f"INSERT INTO sampled SELECT r.id, kernel, {', '.join(f'abs({chr(34)}{c}{chr(34)}) / 50' for c in COLUMNS)} FROM record r JOIN launch l ON l.id = r.launch",
                  "UPDATE record SET duration_ns = -1, clock = 0"), "-f", "--html", "sampled.html")
     e = browse("sampled.html", BY_KERNEL + "firstGroup = 0; fitting = (groups) => groups; table();")
     check(e.text["table"].count("±") > 40 and "±" in e.text["figures"], f"errors: {e.text['figures']}")
@@ -705,7 +705,7 @@ def empty_captures():
     check(hidden == ["h-hints", "h-top", "h-roofline", "h-flame", "h-timeline", "h-table"], f"a card of nothing: {hidden}")
     write("run.gpuctr", "-f", "--html", "none.html", "--where", "kernel=no kernel's name")
     check("None of the 716 measured launches matches" in browse("none.html").text["nothing"], "why nothing is there")
-    write(change("bare.gpuctr", "UPDATE record SET site = 0, opened = 0, duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
+    write(change("bare.gpuctr", *NO_SITES, "UPDATE record SET duration_ns = -1, clock = 0"), "-f", "--html", "bare.html")
     e = browse("bare.html")
     check(float(e.all("dd", data_name=COLUMNS[0])[0]["data-value"]) == sums()[COLUMNS[0]], "no times")
     check("Add gpu__time_duration.sum" in e.text["roofline-note"], "what to do for times")

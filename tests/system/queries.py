@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from checks import Skip, check, run_tests  # noqa: E402
+from checks import NO_SITES, Skip, check, run_tests  # noqa: E402
 
 CLIENT, RECORDING, SOURCE, REWRITE = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 COLUMNS = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum", "lts__t_sectors.sum",
@@ -188,7 +188,8 @@ def spans_are_what_launches_show():
 def unknown_is_null():
     shutil.copy("run.gpuctr", "bare.gpuctr")
     db = sqlite3.connect("bare.gpuctr")
-    db.execute("UPDATE record SET site = 0, opened = 0")
+    for statement in NO_SITES:
+        db.execute(statement)
     db.execute("UPDATE record SET clock = 0, duration_ns = -1 WHERE idx < 700")
     db.commit()
     db.close()

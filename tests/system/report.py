@@ -21,7 +21,7 @@ import sys
 import unicodedata
 
 sys.dont_write_bytecode = True
-from checks import change, check, in_turns, run_tests, sums_of_turns  # noqa: E402
+from checks import NO_SITES, OWN_LAUNCHES, change, check, in_turns, run_tests, sums_of_turns  # noqa: E402
 
 CLIENT, RECORDING, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
 RENEW = "--renew" in sys.argv
@@ -161,7 +161,7 @@ def operators_are_those_of_sql():
     """Each operator's bytes against a query of its own."""
     db = sqlite3.connect("run.gpuctr")
     query = ("SELECT g.name, count(*), sum(\"dram__bytes_read.sum\"), min(duration_ns), max(duration_ns)"
-             " FROM record r JOIN site g ON g.id = r.site GROUP BY 1")
+             " FROM record r JOIN launch l ON l.id = r.launch JOIN site g ON g.id = l.site GROUP BY 1")
     want = {row[0]: row[1:] for row in db.execute(query)}
     db.close()
     r = json.loads(report("--by", "op", "--json"))
@@ -179,7 +179,7 @@ def layers_are_those_of_sql():
     db = sqlite3.connect("run.gpuctr")
     ranges = {row[0]: row[1:] for row in db.execute("SELECT id, parent, name, sizes FROM site")}
     want = {}
-    for at, read in db.execute(f'SELECT site, "{COLUMNS[0]}" FROM record'):
+    for at, read in db.execute(f'SELECT site, "{COLUMNS[0]}" FROM record r JOIN launch l ON l.id = r.launch'):
         path = []
         while at:
             at, name, sizes = ranges[at]
@@ -226,7 +226,7 @@ def start_end_ranges_are_a_key():
     """Kernels in such ranges alone are in no row of --by nvtx."""
     ranges = ", ".join(f"(1, {900000 + i}, 0, '', '{name}', '', '', 0, 0, 0, 0)" for i, name in enumerate(("warm-up", "training")))
     change("ranges.gpuctr", f"INSERT INTO site VALUES {ranges}", "INSERT INTO active VALUES (1, 1, 900000), (1, 1, 900001), (1, 2, 900001)",
-           "UPDATE record SET site = 0, opened = 0, active_set = idx % 3")
+           *OWN_LAUNCHES, *NO_SITES, "UPDATE launch SET active_set = (id - 1000000) % 3")
     r = json.loads(run("ranges.gpuctr", "--by", "range", "--json").stdout)
     rows = {row["key"]["range"]: row["launches"] for row in r["rows"]}
     check(set(rows) == {None, "training; warm-up", "training"} and sum(rows.values()) == 716, f"rows: {rows}")
@@ -403,7 +403,7 @@ def comparison():
     shutil.copy("run.gpuctr", "more.gpuctr")
     db = sqlite3.connect("more.gpuctr")
     db.execute('UPDATE record SET "dram__bytes_read.sum" = "dram__bytes_read.sum" * 2, duration_ns = duration_ns * 3 '
-               "WHERE kernel = 1")
+               "WHERE launch IN (SELECT id FROM launch WHERE kernel = 1)")
     db.commit()
     db.close()
     text = run("more.gpuctr", "--against", "run.gpuctr", "--width", 120, "--limit", 3).stdout.decode()
@@ -417,7 +417,7 @@ def other_amounts():
     """Half of the steps is half of everything, and no faster: launches stand beside, and means can be compared."""
     change("half.gpuctr", "DELETE FROM record WHERE idx % 2", "UPDATE meta SET value = 358 WHERE key IN ('seen', 'measured')")
     change("twice.gpuctr", "DELETE FROM record WHERE idx % 2", 'UPDATE record SET "dram__bytes_read.sum" = '
-           '"dram__bytes_read.sum" * 2, duration_ns = duration_ns * 300 WHERE kernel = 1')
+           '"dram__bytes_read.sum" * 2, duration_ns = duration_ns * 300 WHERE launch IN (SELECT id FROM launch WHERE kernel = 1)')
     text = run("half.gpuctr", "--against", "run.gpuctr", "--width", 400, "--columns", "time,of_peak").stdout.decode()
     check("LAUNCHES DIFFER: here 358, before 716 (-50.0%)" in text and "--figures mean" in text, f"half: {text}")
     last = next(line for line in text.split("\n") if line.startswith("all "))
@@ -447,7 +447,7 @@ def other_amounts():
 def other_clocks():
     """A time is not compared with one of another clock, whichever of the two captures has it; counters are."""
     change("ranges.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
-    change("mixed.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000 WHERE kernel = 1")
+    change("mixed.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000 WHERE launch IN (SELECT id FROM launch WHERE kernel = 1)")
     for now, before in (("run", "ranges"), ("ranges", "run")):
         text = run(f"{now}.gpuctr", "--against", f"{before}.gpuctr", "-v", "--columns", "time", "--width", 400).stdout.decode()
         table, notes = text.split("\n\n", 1)
@@ -647,7 +647,8 @@ def wild_values():
     change("wild.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 9e999 WHERE idx = 1',
            f'UPDATE record SET "{COLUMNS[0]}" = -1e308 WHERE idx IN (2, 3)',
            f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx > 5',
-           "UPDATE record SET duration_ns = 9223372036854775807, grid_x = 4294967295 WHERE idx = 7")
+           "UPDATE record SET duration_ns = 9223372036854775807 WHERE idx = 7", *OWN_LAUNCHES,
+           "UPDATE launch SET grid_x = 4294967295 WHERE id = 1000007")
     for columns in (40, 80, 170):
         for more in ([], ["--units", "base"], ["--against", "run.gpuctr"]):
             text = run("wild.gpuctr", "--limit", 0, "--figures", "all", "--width", columns, *more).stdout.decode()
@@ -659,7 +660,7 @@ def wild_values():
 
 def values_that_are_missing():
     """Sums of fewer launches than the row has are marked, and counted."""
-    change("some.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx % 3 = 0 AND kernel = 1')
+    change("some.gpuctr", f'UPDATE record SET "{COLUMNS[1]}" = NULL WHERE idx % 3 = 0 AND launch IN (SELECT id FROM launch WHERE kernel = 1)')
     db = sqlite3.connect("some.gpuctr")
     missing = db.execute(f'SELECT count(*) FROM record WHERE "{COLUMNS[1]}" IS NULL').fetchone()[0]
     db.close()
@@ -729,7 +730,7 @@ def operations():
     """Operations of several counters: what is told of them where a capture lacks one, a row or launches."""
     shutil.copy("run.gpuctr", "two.gpuctr")
     change("ranged.gpuctr", "UPDATE record SET clock = 1, duration_ns = duration_ns + 3000")
-    change("without.gpuctr", "DELETE FROM record WHERE kernel = 1")
+    change("without.gpuctr", "DELETE FROM record WHERE launch IN (SELECT id FROM launch WHERE kernel = 1)")
     for path in ("two", "ranged", "without"):
         with_two_precisions(f"{path}.gpuctr")
     shutil.copy("run.gpuctr", "one.gpuctr")

@@ -14,17 +14,19 @@
 /* Each launch has all kernels of its graph, once, with its thread and its range. */
 static void expect_whole_launches(struct fixture *f, double launches, double nodes)
 {
-	assert_true(query_run(f, "SELECT count(DISTINCT process || '/' || correlation) FROM record "
-				 "WHERE kind = 3") == launches);
-	assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 3") == launches * nodes);
+	assert_true(query_run(f,
+			      "SELECT count(DISTINCT process || '/' || correlation) FROM records "
+			      "WHERE kind = 3") == launches);
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3") ==
+		    launches * nodes);
 	assert_true(query_run(f,
 			      "SELECT count(*) FROM (SELECT 1 FROM record JOIN graph_kernel g ON "
 			      "g.record = record.id GROUP BY process, correlation, g.node)") ==
 		    launches * nodes);
 	assert_true(query_run(f,
-			      "SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM record "
+			      "SELECT max(n) FROM (SELECT count(DISTINCT thread) AS n FROM records "
 			      "WHERE kind = 3 GROUP BY correlation)") == 1);
-	assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 3 AND clock = 2") ==
+	assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3 AND clock = 'gpu'") ==
 		    launches * nodes);
 }
 
@@ -110,8 +112,9 @@ SYSTEM_TEST(a_graph_of_which_nothing_comes_is_one)
 	on_demand_interrupt_after(f, USER_ANN, client, 200);
 	expect_exit(client, 0);
 	expect_message(client, "graphs are recorded as a whole from now on");
-	assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 2 AND clock = 2 AND "
-				 "duration_ns = 1120") > 100);
+	assert_true(query_run(f,
+			      "SELECT count(*) FROM records WHERE kind = 2 AND clock = 'gpu' AND "
+			      "duration_ns = 1120") > 100);
 	program_kill(p, SIGKILL);
 }
 
@@ -132,11 +135,11 @@ SYSTEM_TEST(graphs_of_a_program_that_runs)
 		on_demand_interrupt_after(f, USER_ANN, client, 5000);
 		expect_exit(client, 0);
 		expect_message(client, "measured, 0 dropped");
-		assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 3") > 2000);
+		assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 3") > 2000);
 		assert_true(query_run(f,
-				      "SELECT count(*) FROM (SELECT count(*) AS n FROM record "
+				      "SELECT count(*) FROM (SELECT count(*) AS n FROM records "
 				      "WHERE kind = 3 GROUP BY correlation) WHERE n != 20") == 0);
-		assert_true(query_run(f, "SELECT count(*) FROM record WHERE kind = 2") == 0);
+		assert_true(query_run(f, "SELECT count(*) FROM records WHERE kind = 2") == 0);
 	}
 	expect_running(p);
 	program_kill(p, SIGKILL);

@@ -99,7 +99,7 @@ SAMPLING_TEST(kernels_of_graphs_are_played)
 {
 	static const char *const sums[] = {
 		"SELECT count(*) FROM record",
-		"SELECT sum(kind * idx) FROM record",
+		"SELECT sum(kind * idx) FROM records",
 		"SELECT sum(record * graph) + sum(node) FROM graph_kernel",
 		"SELECT round(sum(\"dram__bytes_read.sum\")) FROM record",
 	};

@@ -533,14 +533,17 @@ FIXTURE_TEST(test_attributions_are_kept)
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	assert_int_equal(query(f, "SELECT count(*) FROM place"), 3);
-	assert_int_equal(query(f, "SELECT count(*) FROM record WHERE place = 0 AND seq IS NULL"
+	assert_int_equal(query(f, "SELECT count(*) FROM record r JOIN launch l ON l.id = r.launch"
+				  " WHERE place = 0 AND seq IS NULL"
 				  " AND step IS NULL AND layer_site = 0"),
 			 320);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'aten::mm' AND seq = 7"
 				  " AND sizes = '[2,3]' AND dir = 'fprop' AND layer = 'l1'"
 				  " AND step = 12"),
 			 160);
-	assert_int_equal(query(f, "SELECT count(*) FROM record WHERE layer_site = 4"), 160);
+	assert_int_equal(query(f, "SELECT count(*) FROM record WHERE launch IN"
+				  " (SELECT id FROM launch WHERE layer_site = 4)"),
+			 160);
 	assert_int_equal(query(f, "SELECT count(*) FROM records WHERE op = 'engine' AND seq = 7"
 				  " AND sizes IS NULL AND layer = 'l1'"),
 			 160);

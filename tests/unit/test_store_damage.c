@@ -21,9 +21,9 @@ FIXTURE_TEST(test_other_files_are_refused)
 	expect_refused(f, STORE_E_NOT_CAPTURE);
 	alter(f, "PRAGMA user_version = 999; PRAGMA application_id = 1196450676"); /* GPct */
 	expect_refused(f, STORE_E_VERSION);
-	alter(f, "PRAGMA user_version = 6");
-	expect_refused(f, STORE_E_VERSION);
 	alter(f, "PRAGMA user_version = 7");
+	expect_refused(f, STORE_E_VERSION);
+	alter(f, "PRAGMA user_version = 8");
 	expect_refused(f, STORE_E_CORRUPT);
 }
 
@@ -122,15 +122,19 @@ static int read_all(struct fixture *f)
 FIXTURE_TEST(test_hostile_values_are_refused)
 {
 	static const char *const attacks[] = {
-		"UPDATE record SET grid_x = 4294967296 WHERE idx = 5",
-		"UPDATE record SET grid_x = -1 WHERE idx = 5",
-		"UPDATE record SET grid_x = 'many' WHERE idx = 5",
-		"UPDATE record SET kind = 17 WHERE idx = 5",
-		"UPDATE record SET kernel = 100000 WHERE idx = 5",
-		"UPDATE record SET site = 100000 WHERE idx = 5",
-		"UPDATE record SET active_set = 3 WHERE idx = 5",
-		"INSERT INTO active VALUES(1, 3, 99); UPDATE record SET active_set = 3 WHERE "
-		"idx = 5",
+		"UPDATE launch SET grid_x = 4294967296 WHERE id = 2",
+		"UPDATE launch SET grid_x = -1 WHERE id = 2",
+		"UPDATE launch SET grid_x = 'many' WHERE id = 2",
+		"UPDATE launch SET kind = 17 WHERE id = 2",
+		"UPDATE launch SET kernel = 100000 WHERE id = 2",
+		"UPDATE launch SET site = 100000 WHERE id = 2",
+		"UPDATE launch SET active_set = 3 WHERE id = 2",
+		"INSERT INTO active VALUES(1, 3, 99); UPDATE launch SET active_set = 3 WHERE id = "
+		"2",
+		"UPDATE launch SET process = 2 WHERE id = 2",
+		"UPDATE record SET launch = 100000 WHERE idx = 5",
+		"UPDATE record SET launch = 0 WHERE idx = 5",
+		"UPDATE record SET launch = -1 WHERE idx = 5",
 		"UPDATE record SET process = 2 WHERE idx = 5",
 		"UPDATE record SET \"dram__bytes_read.sum\" = 'x' WHERE idx = 5",
 		"UPDATE record SET opened = 5 WHERE idx = 5",
@@ -168,13 +172,13 @@ FIXTURE_TEST(test_hostile_values_are_refused)
 		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'count"
 		" INTEGER', 'count INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
 		" name = 'image'",
-		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'kind"
-		" INTEGER', 'kind INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
+		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'clock"
+		" INTEGER', 'clock INTEGER CHECK(length(hex(zeroblob(100000000))) > 0)') WHERE"
 		" name = 'record'",
-		"ALTER TABLE record RENAME COLUMN grid_x TO grid_w",
+		"ALTER TABLE record RENAME COLUMN clock TO watch",
 		"CREATE TABLE more(a CHECK(length(hex(zeroblob(100000000))) > 0)); PRAGMA"
 		" ignore_check_constraints = ON; INSERT INTO more SELECT idx FROM record",
-		"CREATE INDEX more ON record(length(hex(zeroblob(grid_x))))",
+		"CREATE INDEX more ON record(length(hex(zeroblob(clock))))",
 		"CREATE TRIGGER more AFTER INSERT ON record BEGIN DELETE FROM record; END",
 	};
 	struct fixture *f = *state;
