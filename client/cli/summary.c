@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Adds up records by their keys, and collects facts of the whole capture: devices, clocks,
- * versions. The rows come from client/report, whether the records come live or from a file;
- * summary_table.c prints them, and summary_end.c the lines below them. */
+/* Adds up a file's records by their keys, and collects facts of the whole capture: devices, clocks,
+ * versions. The rows come from client/report, which prints them; summary_end.c prints the lines
+ * below them. */
 
 #include "client/cli/summary.h"
 

@@ -66,7 +66,10 @@ def ncu_rows(m, metrics, *args, timeout=280):
     r = m.run(["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics),
                "--print-units", "base", *args], uid=0, denied=False, timeout=timeout)
     table = csv.DictReader(io.StringIO(r.stdout[max(0, r.stdout.find('"ID"')):]))
-    return [t for t in table if (t.get("ID") or "").isdigit()]
+    rows = [t for t in table if (t.get("ID") or "").isdigit()]
+    if not rows:
+        print(f"    ncu exit {r.returncode}, no kernel:", r.stdout[-500:], r.stderr[-500:])
+    return rows
 
 
 def ncu_table(m, metrics, *args, timeout=280):
