@@ -260,14 +260,14 @@ static void add_note(struct buf *b, const char *note)
 static const char *look_after(const struct rank *row)
 {
 	struct procstat stat;
+	bool there = procstat_read((pid_t)row->own_pid, &stat);
 
-	if (!procstat_read((pid_t)row->own_pid, &stat)) {
-		return "had ended";
-	}
-	if (procstat_is_stopped(&stat)) {
+	if (there && procstat_is_stopped(&stat)) {
 		return STOPPED;
 	}
-	return row->answered ? "its last word did not come" : "did not answer";
+	return row->answered ? "its last word did not come"
+	       : there	     ? "did not answer"
+			     : "had ended";
 }
 
 static void end_row(struct rank *row)

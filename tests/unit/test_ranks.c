@@ -139,7 +139,9 @@ TEST(what_is_lost_is_added_up_and_said)
 TEST(who_has_not_ended_has_the_rest)
 {
 	const struct gpuctr_process ended = { .process = 1, .pid = 7, .program = "one" };
-	const struct gpuctr_process cut = { .process = 2, .pid = 1 << 30, .program = "two" };
+	const struct gpuctr_process cut = {
+		.process = 2, .pid = 1 << 30, .program = "two", .cupti = "13.0.1"
+	};
 	const struct gpuctr_process another = { .process = 3, .pid = 1 << 30, .program = "three" };
 	const struct gpuctr_process_end end = { .process = 1,
 						.totals = { .seen = 10, .measured = 8, .lost = 2 },
@@ -154,7 +156,7 @@ TEST(who_has_not_ended_has_the_rest)
 	ranks_end(&r, &all);
 	ranks_print(&r, 0, &b);
 	assert_non_null(strstr(buf_string(&b), "       90         0    17 "));
-	assert_non_null(strstr(buf_string(&b), "17 not delivered; had ended\n"));
+	assert_non_null(strstr(buf_string(&b), "17 not delivered; its last word did not come\n"));
 	buf_clear(&b);
 	ranks_deinit(&r);
 	r = (struct ranks){ 0 };
