@@ -19,29 +19,11 @@ struct pass {
 	size_t n_metrics;
 };
 
-static int each_block(struct store_reader *reader, struct pass *p,
-		      int (*on_samples)(struct pass *p, const struct store_samples *samples))
-{
-	const struct store_samples *samples;
-	struct store_blocks *blocks;
-	int r = store_samples(reader, &blocks);
-
-	if (r) {
-		return r;
-	}
-	while ((r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		r = on_samples(p, samples);
-		if (r) {
-			break;
-		}
-	}
-	store_blocks_free(blocks);
-	return r;
-}
-
 /* Until all metrics were sampled together. */
-static int note_sets(struct pass *p, const struct store_samples *samples)
+static int note_sets(const struct store_samples *samples, void *userdata)
 {
+	struct pass *p = userdata;
+
 	for (size_t i = 0; i < samples->n; i++) {
 		sampler_sets_add(&p->sets, samples->values + i * p->n_metrics);
 	}
@@ -53,7 +35,7 @@ static int find_sets(struct pass *p, struct store_reader *reader)
 	int r;
 
 	sampler_sets_init(&p->sets, p->n_metrics);
-	r = p->sets.n > 1 ? each_block(reader, p, note_sets) : 0;
+	r = p->sets.n > 1 ? store_each_samples(reader, note_sets, p) : 0;
 	sampler_sets_finish(&p->sets);
 	return r == ALL_IN_ONE ? 0 : r;
 }
@@ -113,8 +95,9 @@ static int on_record(const struct gpuctr_record *record, const struct attributio
 	return 0;
 }
 
-static int add_samples(struct pass *p, const struct store_samples *s)
+static int add_samples(const struct store_samples *s, void *userdata)
 {
+	const struct pass *p = userdata;
 	int gpu = sampled_find_gpu(p->sampled, s->gpu);
 
 	for (size_t i = 0; gpu >= 0 && i < s->n; i++) {
@@ -143,7 +126,7 @@ static int add_all(struct pass *p, struct store_reader *reader)
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
 		r = add_copies(p, reader, info->processes[i].process.process);
 	}
-	return r ? r : each_block(reader, p, add_samples);
+	return r ? r : store_each_samples(reader, add_samples, p);
 }
 
 int sampled_read(struct store_reader *reader, sampled_on_pause *on_pause, void *user,

@@ -132,8 +132,10 @@ static void note_gap(struct timeline *t, int64_t start_ns, uint64_t interval_ns)
 	}
 }
 
-static void add_samples(struct timeline *t, const struct store_samples *samples)
+static int add_samples(const struct store_samples *samples, void *userdata)
 {
+	struct timeline *t = userdata;
+
 	for (size_t i = 0; i < samples->n; i++) {
 		note_gap(t, samples->times[i][0], samples->interval_ns);
 		buckets_add(&t->buckets, samples->times[i][0], samples->times[i][1],
@@ -141,33 +143,19 @@ static void add_samples(struct timeline *t, const struct store_samples *samples)
 		t->last_ns = samples->times[i][1];
 		t->samples++;
 	}
+	return 0;
 }
 
-/* Until when there are samples, which a first pass finds. */
-static void note_time(struct timeline *t, const struct store_samples *samples)
+/* Until when there are samples, which a first pass finds; all are of one GPU. */
+static int note_time(const struct store_samples *samples, void *userdata)
 {
+	struct timeline *t = userdata;
+
 	t->first_ns = t->first_ns ? t->first_ns : samples->times[0][0];
 	t->end_ns = samples->times[samples->n - 1][1];
 	t->interval_ns = samples->interval_ns;
 	snprintf(t->gpu, sizeof(t->gpu), "%s", samples->gpu);
-}
-
-/* A timeline is of one GPU. */
-static int each_block(struct timeline *t, struct store_reader *reader,
-		      void (*on_samples)(struct timeline *t, const struct store_samples *samples))
-{
-	const struct store_samples *samples;
-	struct store_blocks *blocks;
-	int r = store_samples(reader, &blocks);
-
-	if (r) {
-		return r;
-	}
-	while ((r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		on_samples(t, samples);
-	}
-	store_blocks_free(blocks);
-	return r;
+	return 0;
 }
 
 int timeline_print(struct store_reader *reader, size_t width, bool styled, struct buf *b)
@@ -179,12 +167,12 @@ int timeline_print(struct store_reader *reader, size_t width, bool styled, struc
 	if (!info->has_samples || t.plan->n_metrics > BUCKETS_METRICS_MAX) {
 		return 0;
 	}
-	r = each_block(&t, reader, note_time);
+	r = store_each_samples(reader, note_time, &t);
 	if (r || t.end_ns <= t.first_ns) {
 		return r;
 	}
 	r = buckets_init(&t.buckets, t.plan->metrics, t.plan->n_metrics, t.first_ns, t.end_ns);
-	r = r ? r : each_block(&t, reader, add_samples);
+	r = r ? r : store_each_samples(reader, add_samples, &t);
 	if (r == 0) {
 		add_tables(&t, b);
 		add_counts(&t, b);

@@ -385,3 +385,24 @@ int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, si
 	}
 	return r;
 }
+
+int store_each_samples(struct store_reader *r,
+		       int (*on_samples)(const struct store_samples *samples, void *userdata),
+		       void *userdata)
+{
+	const struct store_samples *samples;
+	struct store_blocks *blocks;
+	int e = store_samples(r, &blocks);
+
+	if (e) {
+		return e;
+	}
+	while ((e = store_next_samples(blocks, &samples)) == 0 && samples) {
+		e = on_samples(samples, userdata);
+		if (e) {
+			break;
+		}
+	}
+	store_blocks_free(blocks);
+	return e;
+}

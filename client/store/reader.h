@@ -136,6 +136,10 @@ int store_copies(struct store_reader *r, unsigned process, struct store_blocks *
 int store_next_samples(struct store_blocks *b, const struct store_samples **ret);
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
 struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, returns NULL */
+/* Calls it for each block of samples, until it returns other than 0, which is returned. */
+int store_each_samples(struct store_reader *r,
+		       int (*on_samples)(const struct store_samples *samples, void *userdata),
+		       void *userdata);
 
 /* The next row, or NULL after the last. Rows live until the next call on the same cursor, and the
  * sites that they point to as long as the reader. The checksum of an image has been verified. */
