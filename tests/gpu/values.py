@@ -83,16 +83,22 @@ def shape(text):
     return [int(n) for n in text.strip("()").split(",")]
 
 
+def in_words_of_ncu(options):
+    """The options that pick kernels, as Nsight Compute calls them."""
+    words = {"--kernel": ["--kernel-name"], "--skip": ["--launch-skip"], "--count": ["--launch-count"], "--nvtx": ["--nvtx", "--nvtx-include"]}
+    return [word for o in options for word in words.get(o, [o])]
+
+
 def filters(m):
     """The same words pick the same kernels as with Nsight Compute: by name, by NVTX range, by number."""
     argv = ["python3", m.stage / "net.py", "--warmup", 2, "--iterations", 2, "--nvtx"]
-    cases = (("name", ["--kernel", "regex:batch_norm"], []),
-             ("name, every launch but some", ["--kernel", "regex:elementwise", "--skip", 50, "--count", 100], []),
-             ("NVTX range", ["--nvtx", "iteration 1/"], ["--nvtx"]),
-             ("NVTX range and name", ["--nvtx", "iteration 0/", "--kernel", "regex:cutlass|xmma"], ["--nvtx"]))
-    for what, some, theirs in cases:
+    cases = (("name", ["--kernel", "regex:batch_norm"]),
+             ("name, every launch but some", ["--kernel", "regex:elementwise", "--skip", 50, "--count", 100]),
+             ("NVTX range", ["--nvtx", "iteration 1/"]),
+             ("NVTX range and name", ["--nvtx", "iteration 0/", "--kernel", "regex:cutlass|xmma"]))
+    for what, some in cases:
         a = [(k["grid"], k["block"]) for k in m.capture("filter.jsonl", "--metrics", BYTES[0], *some, "--", *argv)[1]]
-        b = [(shape(t["Grid Size"]), shape(t["Block Size"])) for t in ncu_rows(m, BYTES[:1], *theirs, *some, *argv)]
+        b = [(shape(t["Grid Size"]), shape(t["Block Size"])) for t in ncu_rows(m, BYTES[:1], *in_words_of_ncu(some), *argv)]
         row(f"picked by {what}, as ncu does", f"{len(a)} kernels, {len(b)} by ncu, {sum(x == y for x, y in zip(a, b))} of one shape in their order",
             "all", a == b and bool(a))
 
@@ -101,7 +107,7 @@ def ncu(m):
     skip, count = 2000, 300
     some = ["--skip", skip, "--count", count]
     argv = ["python3", m.stage / "net.py", "--iterations", 10]
-    theirs = ncu_table(m, (*BYTES, INSTRUCTIONS), *some, *argv)
+    theirs = ncu_table(m, (*BYTES, INSTRUCTIONS), *in_words_of_ncu(some), *argv)
     r, kernels, totals = m.capture("same.jsonl", "--metrics", MEMORY, *some, "--", *argv)
     for name in BYTES:
         a, b = sum(k["metrics"][name] for k in kernels), sum(theirs[name])
