@@ -84,8 +84,8 @@ def shape(text):
 
 
 def in_words_of_ncu(options):
-    """The options that pick kernels, as Nsight Compute calls them."""
-    words = {"--kernel": ["--kernel-name"], "--skip": ["--launch-skip"], "--count": ["--launch-count"], "--nvtx": ["--nvtx", "--nvtx-include"]}
+    """The options that pick kernels, as Nsight Compute calls them. Its expressions match function names alone by default."""
+    words = {"--kernel": ["--kernel-name-base", "demangled", "--kernel-name"], "--skip": ["--launch-skip"], "--count": ["--launch-count"], "--nvtx": ["--nvtx", "--nvtx-include"]}
     return [word for o in options for word in words.get(o, [o])]
 
 
