@@ -207,6 +207,15 @@ static void hold(struct capture *c, struct ranges *r, const struct guard_launch 
 	guard_wait_watch(c, r, l->work, l->stream, waited);
 }
 
+/* A kernel of the function ended only when the thread that had waited for it in vain went on, which
+ * may have let the kernel go. */
+static bool has_ended_later(struct capture *c, const struct guard_launch *l)
+{
+	const struct suspect *e = suspects_find(&c->suspects, l->work);
+
+	return e && atomic_load(&e->proofs) > 0;
+}
+
 /* Has the launch's kernel ended, or is it known that nothing waits for it? */
 static bool has_ended(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
@@ -217,7 +226,7 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 		return true;
 	}
 	if (is_believed(c, g, l, r->measured_pass)) {
-		if (suspects_find(&c->suspects, l->work)) {
+		if (has_ended_later(c, l)) {
 			g->doubtful = r->batch->n;
 		}
 		return true;

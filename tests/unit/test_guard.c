@@ -283,6 +283,26 @@ GUARD_TEST(who_waits_for_the_cpu_is_not_counted_where_it_was_kept)
 	batch.launches = NULL;
 }
 
+/* One whose kernel ended while a launch waited has let nobody wait: the GPU had only paused. */
+GUARD_TEST(who_ended_by_itself_is_counted)
+{
+	streams_add(&r.guard.streams, STREAM(1));
+	assert_true(may_open(0, 1));
+	streams_touch(&r.guard.streams, STREAM(0));
+	assert_false(may_close(0, 1, 700 * US));
+	gpu.passes_ns[1] = gpu.ends_ns[0];
+	assert_true(time_release(true) > 100 * US);
+	proofs = 4;
+	batch.n = 2;
+	batch.launches = calloc(2, sizeof(*batch.launches));
+	assert_true(may_close(0, 1, 100 * MS));
+	proofs = 0;
+	assert_false(may_close(0, 3, 200 * MS));
+	assert_int_equal(batch.launches[1].fate, LAUNCH_DONE);
+	free(batch.launches);
+	batch.launches = NULL;
+}
+
 /* A GPU that has work for long, of which launches ask again and again, ends it by itself. */
 GUARD_TEST(who_asks_again_waits_for_longer)
 {
