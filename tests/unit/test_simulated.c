@@ -825,6 +825,42 @@ TEST(test_a_shift_that_is_not_to_be_seen)
 	end();
 }
 
+/* What flows for so long from a time on, beside what kernels move. */
+static void add_flow(int64_t at, int64_t ns, double bytes)
+{
+	for (int64_t t = at; t < at + ns; t += 100) {
+		world->samples[t / world->sample_ns] += bytes * 100 / (double)ns;
+	}
+}
+
+/* What short kernels behind a long one move, in each round more or less and a little late, looks as
+ * if the long one had moved it by a clock that is 16 us late. The clocks are the same. */
+TEST(test_a_burst_behind_a_long_kernel)
+{
+	for (uint64_t round = 0; round < 10; round++) {
+		int64_t at = 3 * MS;
+
+		begin(500 + round);
+		for (uint32_t i = 0; i < 300; i++) {
+			add(1, 0, at, at + 15700, 0);
+			for (int64_t k = 0; k < 20; k++) {
+				add(1, 1, at + 15700 + k * 1300, at + 16970 + k * 1300, 0);
+			}
+			at += 600000 + (int64_t)(random_part() * 1000000);
+		}
+		sample(at);
+		for (uint32_t i = 0; i < world->count; i += 21) {
+			add_flow(world->kernels[i].k.start_ns + 16500, 26600,
+				 100000 * (0.2 + random_part()));
+		}
+		attribute(0);
+		printf("a burst: shift %ld ns\n",
+		       (long)attribution_counts(world->attribution)->shift_ns[0]);
+		assert_true(llabs(attribution_counts(world->attribution)->shift_ns[0]) < 4000);
+		end();
+	}
+}
+
 /* Where samples leave nothing unexplained, errors are what docs/internals/attribution.md has for
  * beginnings and ends: the clocks are not known to 100 ns, and a kernel beside another one may have
  * more or less of it by what it does in 2 % of a sample, or in 1 % of a long one. */
