@@ -18,20 +18,6 @@ static const struct nvtx_domain *domain_of(nvtxDomainHandle_t handle)
 	return (const struct nvtx_domain *)handle;
 }
 
-/* A wide-character name or registered string, converted. */
-struct text {
-	char utf8[4096];
-};
-
-static const char *narrow(const wchar_t *w, struct text *text)
-{
-	text->utf8[0] = '\0';
-	if (w) {
-		nvtx_wide_to_utf8(w, text->utf8, sizeof(text->utf8));
-	}
-	return text->utf8;
-}
-
 /* The functions for marks, for the start of a range and for its push take the same arguments: an
  * event's attributes, with a domain or without, or a message of either width. */
 #define EVENT_FUNCTIONS(type, name)                                       \
@@ -59,9 +45,9 @@ static const char *narrow(const wchar_t *w, struct text *text)
                                                                           \
 	static type on_##name##_w(const wchar_t *message)                 \
 	{                                                                 \
-		struct text text;                                         \
+		struct nvtx_text text;                                    \
                                                                           \
-		return on_##name##_a(narrow(message, &text));             \
+		return on_##name##_a(nvtx_narrow(message, &text));        \
 	}
 
 EVENT_FUNCTIONS(void, mark)
@@ -90,9 +76,9 @@ static void on_domain_name_category_a(nvtxDomainHandle_t domain, uint32_t id, co
 
 static void on_domain_name_category_w(nvtxDomainHandle_t domain, uint32_t id, const wchar_t *name)
 {
-	struct text text;
+	struct nvtx_text text;
 
-	on_domain_name_category_a(domain, id, narrow(name, &text));
+	on_domain_name_category_a(domain, id, nvtx_narrow(name, &text));
 }
 
 static void on_name_category_a(uint32_t id, const char *name)
@@ -132,9 +118,9 @@ static nvtxStringHandle_t on_register_a(nvtxDomainHandle_t domain, const char *s
 
 static nvtxStringHandle_t on_register_w(nvtxDomainHandle_t domain, const wchar_t *s)
 {
-	struct text text;
+	struct nvtx_text text;
 
-	return on_register_a(domain, narrow(s, &text));
+	return on_register_a(domain, nvtx_narrow(s, &text));
 }
 
 static nvtxDomainHandle_t on_domain_create_a(const char *name)
@@ -144,9 +130,9 @@ static nvtxDomainHandle_t on_domain_create_a(const char *name)
 
 static nvtxDomainHandle_t on_domain_create_w(const wchar_t *name)
 {
-	struct text text;
+	struct nvtx_text text;
 
-	return on_domain_create_a(narrow(name, &text));
+	return on_domain_create_a(nvtx_narrow(name, &text));
 }
 
 static void on_domain_destroy(nvtxDomainHandle_t domain)

@@ -46,4 +46,9 @@ void nvtx_mark(struct event *e);
 struct nvtx_domain *nvtx_new_domain(const char *name);
 void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
 
-void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size);
+/* A wide-character text, converted. NULL becomes "". */
+struct nvtx_text {
+	char utf8[4096];
+};
+
+const char *nvtx_narrow(const wchar_t *w, struct nvtx_text *text);

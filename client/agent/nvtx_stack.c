@@ -51,33 +51,21 @@ void nvtx_set_stack(struct stack *s)
 
 /* --- start/end ranges --- */
 
-enum { FORK_PATIENCE_MS = 200 };
-
-static __thread bool locked_for_fork;
-static __thread unsigned forking; /* a signal handler may fork within a fork */
-
-/* A child must not find the lock held by a thread that the child does not have. The holder may be
- * the calling thread itself, interrupted by a signal handler that forks: it goes on in the child as
- * well, and nobody waits for it here. */
-static void before_fork(void)
+/* The child has not the thread that may have been changing the list. Where that is the calling
+ * thread itself, interrupted by a signal handler that forks, it goes on with an empty one. */
+static void after_fork_in_child(void)
 {
-	if (forking++ == 0) {
-		locked_for_fork = lock_until(&process.lock,
-					     clock_now_ns() + FORK_PATIENCE_MS * CLOCK_NS_PER_MS);
-	}
-}
-
-static void after_fork(void)
-{
-	if (--forking == 0 && locked_for_fork) {
-		locked_for_fork = false;
+	if (lock_try(&process.lock)) {
 		lock_release(&process.lock);
+	} else {
+		lock_init(&process.lock, LOCK_PART);
+		list_init(&process.started);
 	}
 }
 
 static void register_fork(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 void nvtx_stack_prepare(void)
@@ -210,46 +198,28 @@ static void set_message(struct event *e, const char *s)
 }
 
 /* UTF-32, as wchar_t is on Linux, to UTF-8. */
-void nvtx_wide_to_utf8(const wchar_t *w, char *out, size_t size)
+const char *nvtx_narrow(const wchar_t *w, struct nvtx_text *text)
 {
+	static const uint8_t first[] = { 0, 0xc0, 0xe0, 0xf0 };
 	size_t n = 0;
 
-	for (; *w && n + 5 < size; w++) {
-		uint32_t c = (uint32_t)*w;
+	for (; w && *w && n + 5 < sizeof(text->utf8); w++) {
+		uint32_t c = (uint32_t)*w & 0x1fffff;
+		unsigned more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);
 
-		if (c < 0x80) {
-			out[n++] = (char)c;
-		} else if (c < 0x800) {
-			out[n++] = (char)(0xc0 | c >> 6);
-			out[n++] = (char)(0x80 | (c & 0x3f));
-		} else if (c < 0x10000) {
-			out[n++] = (char)(0xe0 | c >> 12);
-			out[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-			out[n++] = (char)(0x80 | (c & 0x3f));
-		} else {
-			out[n++] = (char)(0xf0 | (c >> 18 & 7));
-			out[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-			out[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-			out[n++] = (char)(0x80 | (c & 0x3f));
+		text->utf8[n++] = (char)(first[more] | c >> 6 * more);
+		while (more-- > 0) {
+			text->utf8[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
 		}
 	}
-	out[n] = '\0';
+	text->utf8[n] = '\0';
+	return text->utf8;
 }
 
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message)
 {
 	*e = (struct event){ .domain = domain };
 	set_message(e, message ? message : "");
-}
-
-static void from_wide(struct event *e, const struct nvtx_domain *domain, const wchar_t *message)
-{
-	char text[4096] = "";
-
-	if (message) {
-		nvtx_wide_to_utf8(message, text, sizeof(text));
-	}
-	nvtx_event_from_ascii(e, domain, text);
 }
 
 static uint64_t payload_bits(const nvtxEventAttributes_t *a)
@@ -271,21 +241,28 @@ static uint64_t payload_bits(const nvtxEventAttributes_t *a)
 	}
 }
 
+static const char *message_of(const nvtxEventAttributes_t *a, struct nvtx_text *text)
+{
+	switch (a->messageType) {
+	case NVTX_MESSAGE_TYPE_UNICODE:
+		return nvtx_narrow(a->message.unicode, text);
+	case NVTX_MESSAGE_TYPE_REGISTERED:
+		return (const char *)a->message.registered;
+	case NVTX_MESSAGE_TYPE_ASCII:
+		return a->message.ascii;
+	default:
+		return NULL;
+	}
+}
+
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a)
 {
+	struct nvtx_text text;
+
+	nvtx_event_from_ascii(e, domain, a ? message_of(a, &text) : NULL);
 	if (!a) {
-		nvtx_event_from_ascii(e, domain, "");
 		return;
-	}
-	if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE) {
-		from_wide(e, domain, a->message.unicode);
-	} else if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED) {
-		nvtx_event_from_ascii(e, domain, (const char *)a->message.registered);
-	} else {
-		nvtx_event_from_ascii(e, domain,
-				      a->messageType == NVTX_MESSAGE_TYPE_ASCII ? a->message.ascii
-										: "");
 	}
 	e->category = a->category;
 	e->color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;

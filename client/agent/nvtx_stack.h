@@ -56,8 +56,7 @@ struct stack {
 	struct stack_matches matches;
 };
 
-/* Before NVTX calls any other function: the lock of start/end ranges is
- * held over fork() from then on. */
+/* Before NVTX calls any other function. */
 void nvtx_stack_prepare(void);
 
 /* The calling thread's stack; NULL: the thread has pushed nothing yet. */

@@ -717,7 +717,7 @@ static bool fork_once(const struct event *e, void *userdata)
 	return false;
 }
 
-/* Its thread holds the lock that is taken around a fork. */
+/* Its thread holds the lock of the list. */
 TABLE_TEST(a_signal_handler_forks)
 {
 	struct event e;
