@@ -359,17 +359,18 @@ static int refuse(struct capture *c, CUptiResult result, struct refusal *r)
 	return r->code;
 }
 
-/* Calls that have many variants are recognised by their names. */
-static bool is_named(const struct capture *c, CUpti_CallbackId id, const char *const *beginnings,
-		     size_t n)
-{
-	const char *name = NULL;
+/* Calls that have many variants are recognised by how their names begin: copies and fills, and
+ * other calls that give the GPU work, or let it wait for something. */
+static const char *const copies[] = { "cuMemcpy", "cuMemset" };
+static const char *const other_work[] = {
+	"cuStreamWriteValue", "cuStreamWaitValue",	 "cuStreamBatchMemOp",
+	"cuLaunchHostFunc",   "cuStreamAddCallback",	 "cuWaitExternal",
+	"cuMemPrefetch",      "cuMemDiscardAndPrefetch", "cuGraphUpload",
+	"cuMemMapArrayAsync", "cuStreamWaitEvent",
+};
 
-	if (c->profiler->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
-		    CUPTI_SUCCESS ||
-	    !name) {
-		return false;
-	}
+static bool begins_as(const char *name, const char *const *beginnings, size_t n)
+{
 	for (size_t i = 0; i < n; i++) {
 		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
 			return true;
@@ -378,16 +379,28 @@ static bool is_named(const struct capture *c, CUpti_CallbackId id, const char *c
 	return false;
 }
 
-static void watch_copies(struct capture *c)
+/* Before tracing may be turned on. */
+static void watch_named(struct capture *c)
 {
-	static const char *const beginnings[] = { "cuMemcpy", "cuMemset" };
+	const struct profiler *p = c->profiler;
 
 	copy_gate_begin();
 	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		if (is_named(c, id, beginnings, ARRAY_SIZE(beginnings))) {
+		const char *name = NULL;
+		bool copy;
+
+		if (p->cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) !=
+			    CUPTI_SUCCESS ||
+		    !name) {
+			continue;
+		}
+		copy = begins_as(name, copies, ARRAY_SIZE(copies));
+		if (copy) {
 			atomic_store(&is_copy[id], true);
-			c->profiler->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, id);
+		}
+		if (copy ||
+		    (!c->method->beside && begins_as(name, other_work, ARRAY_SIZE(other_work)))) {
+			p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
 		}
 	}
 }
@@ -406,26 +419,8 @@ int callbacks_subscribe(struct capture *c, struct refusal *r)
 	if (result != CUPTI_SUCCESS) {
 		return refuse(c, result, r);
 	}
-	watch_copies(c);
+	watch_named(c);
 	return 0;
-}
-
-/* Other calls that give the GPU work, or let it wait for something. */
-static void watch_other_work(struct capture *c)
-{
-	static const char *const beginnings[] = {
-		"cuStreamWriteValue", "cuStreamWaitValue",	 "cuStreamBatchMemOp",
-		"cuLaunchHostFunc",   "cuStreamAddCallback",	 "cuWaitExternal",
-		"cuMemPrefetch",      "cuMemDiscardAndPrefetch", "cuGraphUpload",
-		"cuMemMapArrayAsync", "cuStreamWaitEvent",
-	};
-
-	for (uint32_t id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++) {
-		if (is_named(c, id, beginnings, ARRAY_SIZE(beginnings))) {
-			c->profiler->cuptiEnableCallback(1, c->subscriber,
-							 CUPTI_CB_DOMAIN_DRIVER_API, id);
-		}
-	}
 }
 
 int callbacks_enable(struct capture *c, struct refusal *r)
@@ -446,9 +441,6 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < ARRAY_SIZE(resources); i++) {
 		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 						resources[i]);
-	}
-	if (result == CUPTI_SUCCESS && !c->method->beside) {
-		watch_other_work(c);
 	}
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
