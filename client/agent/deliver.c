@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "client/agent/evaluate.h"
 #include "client/agent/lock.h"
 #include "client/agent/pack.h"
+#include "client/agent/thread.h"
 #include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 #include "proto/wire/status.h"
@@ -656,22 +656,14 @@ static void *run(void *argument)
 
 int deliver_start(struct deliver *d)
 {
-	sigset_t all, before;
-	pthread_t thread;
 	int r;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	d->runs = true;
-	r = pthread_create(&thread, NULL, run, d);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r != 0) {
+	r = thread_start(run, d, 0, NULL);
+	if (r < 0) {
 		d->runs = false;
-		return -r;
 	}
-	pthread_setname_np(thread, "gpuctr");
-	pthread_detach(thread);
-	return 0;
+	return r;
 }
 
 bool deliver_is_full(struct deliver *d)
