@@ -326,22 +326,6 @@ static bool become_started(struct capture *c, struct ranges *r, bool patient)
 
 /* --- ranges --- */
 
-/* A range's name is its index in the batch, in decimal. */
-static void format_name(size_t n, char name[24])
-{
-	char digits[24];
-	size_t i = 0, k = 0;
-
-	do {
-		digits[i++] = (char)('0' + n % 10);
-		n /= 10;
-	} while (n > 0);
-	while (i > 0) {
-		name[k++] = digits[--i];
-	}
-	name[k] = '\0';
-}
-
 /* Ends the batch, without waiting for what the GPU does: it may wait for the launch that is under
  * way. */
 static void fail(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
@@ -368,10 +352,10 @@ static void pop(struct capture *c, struct ranges *r)
 static bool push(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_PushRange_Params p = { RANGES_PARAMS(PushRange, r) };
-	char name[24];
+	char name[24]; /* the index in the batch */
 	CUptiResult result;
 
-	format_name(r->batch->n, name);
+	snprintf(name, sizeof(name), "%zu", r->batch->n);
 	p.pRangeName = name;
 	gate_begin_range(&r->gate);
 	gate_enter_call(&r->gate, "cuptiRangeProfilerPushRange");
