@@ -50,35 +50,41 @@ void guard_init(struct guard *g)
 	streams_init(&g->streams);
 }
 
+/* They were given back, or ended with their context. */
+static void forget_events(struct guard *g)
+{
+	memset(g->marks, 0, sizeof(g->marks));
+	g->n_marks = 0;
+	g->probe = g->begin = NULL;
+	g->probed = g->began = false;
+	g->awaited = (struct awaited){ 0 };
+}
+
 void guard_deinit(struct guard *g)
 {
 	streams_deinit(&g->streams);
 	free((char *)(uintptr_t)g->held.name);
 	g->held.name = NULL;
 	g->holds = false;
-	g->n_marks = g->made_marks =
-		0; /* events that were given back, or that ended with their context */
-	g->probe = g->begin = NULL;
-	g->probed = g->began = false;
-	g->awaited = (struct awaited){ 0 };
+	forget_events(g);
+}
+
+static void destroy(const struct profiler *p, CUevent event)
+{
+	if (event) {
+		p->cuEventDestroy(event);
+	}
 }
 
 void guard_give_back(struct guard *g, const struct profiler *p)
 {
-	const CUevent events[] = { g->probe, g->awaited.end, g->begin };
-
-	for (unsigned i = 0; i < g->made_marks; i++) {
-		p->cuEventDestroy(g->marks[i]);
+	destroy(p, g->probe);
+	destroy(p, g->awaited.end);
+	destroy(p, g->begin);
+	for (size_t i = 0; i < GUARD_MARKS; i++) {
+		destroy(p, g->marks[i]);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		if (events[i]) {
-			p->cuEventDestroy(events[i]);
-		}
-	}
-	g->probe = g->begin = NULL;
-	g->probed = g->began = false;
-	g->awaited = (struct awaited){ 0 };
-	g->n_marks = g->made_marks = 0;
+	forget_events(g);
 	streams_give_back(&g->streams, p);
 }
 
@@ -310,14 +316,8 @@ void guard_mark(struct capture *c, struct ranges *r, const struct guard_launch *
 	if (r->batch->n + GUARD_MARKS <= r->limit || g->n_marks == GUARD_MARKS) {
 		return;
 	}
-	if (g->n_marks == g->made_marks) {
-		if (c->profiler->cuEventCreate(&g->marks[g->n_marks], CU_EVENT_DISABLE_TIMING) !=
-		    CUDA_SUCCESS) {
-			return;
-		}
-		g->made_marks++;
-	}
-	if (c->profiler->cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
+	if (guard_wait_make_event(c, &g->marks[g->n_marks]) &&
+	    c->profiler->cuEventRecord(g->marks[g->n_marks], l->stream) == CUDA_SUCCESS) {
 		g->marked[g->n_marks++] = r->batch->n;
 	}
 }

@@ -46,7 +46,7 @@ struct guard {
 	uint64_t stalled_ns;	    /* when one last waited */
 	CUevent marks[GUARD_MARKS]; /* events in the stream of the batch's launches, in order */
 	size_t marked[GUARD_MARKS]; /* the launch before each, counted from 1 */
-	unsigned n_marks, made_marks;
+	unsigned n_marks;
 	size_t doubtful; /* the last launch of the batch that may wait for the CPU; 0: none */
 	CUstream last;	 /* stream of the last measured launch */
 	CUevent probe; /* event after that launch, recorded by the thread that checks for its end */

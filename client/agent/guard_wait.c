@@ -173,9 +173,7 @@ void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstr
 	struct guard *g = &r->guard;
 	struct awaited *a = &g->awaited;
 
-	if (!guard_wait_may_ask(c) ||
-	    (!a->end &&
-	     c->profiler->cuEventCreate(&a->end, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)) {
+	if (!guard_wait_may_ask(c) || !guard_wait_make_event(c, &a->end)) {
 		return;
 	}
 	a->work = work;

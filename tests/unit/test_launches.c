@@ -557,7 +557,7 @@ LAUNCHES_TEST(a_capture_is_over_when_all_contexts_are)
 	pthread_t thread;
 
 	r->object = other->object = (void *)r;
-	r->guard.made_marks = 2;
+	r->guard.marks[0] = r->guard.marks[1] = (CUevent)(uintptr_t)1;
 	stubborn = r;
 	assert_false(contexts_retire(c));
 	assert_int_equal(n_disabled, 1);
