@@ -69,12 +69,6 @@ bool activity_is_started(struct activity *v)
 	return v->started;
 }
 
-bool activity_has_graphs(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->graphs.v != NULL;
-}
-
 /* False: there is none behind these. */
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 			      CUpti_Activity **last, bool given_up)
@@ -175,7 +169,6 @@ static int begin(struct activity *v, const struct profiler *p)
 		v->whole = false;
 		forget_copies(v);
 		v->repeated = (struct repeated){ 0 };
-		v->graphs.counts = (struct graph_counts){ 0 };
 		v->started = true;
 		v->copying = v->copies;
 		v->heard_ns = clock_now_ns();

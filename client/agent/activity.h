@@ -53,7 +53,7 @@ struct activity {
 	/* Each kernel of a graph is told; NULL: a graph is told as one. Fills in the number of a
 	 * kernel of this name, and says whether the filter selects it. Called by CUPTI's threads,
 	 * with the lock, and not after activity_stop(). on_crowd then says without it that many
-	 * kernels wait. */
+	 * kernels wait; graphs.counters is set, too. */
 	bool (*name_kernel)(void *userdata, const char *name, struct launch *l,
 			    uint32_t static_shared_bytes, uint32_t registers);
 	void (*on_crowd)(void *userdata);
@@ -117,9 +117,6 @@ void activity_fill(struct activity *v, struct batch *b);
 struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 
-/* What kernels of graphs are to be counted as, since the last call. */
-struct graph_counts activity_take_graph_counts(struct activity *v);
-
 /* From now on graphs are traced whole. False: they were before, or kernels of graphs come. */
 bool activity_want_whole_graphs(struct activity *v);
 
@@ -131,9 +128,6 @@ void activity_leave_out(struct activity *v, const struct launch *l);
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n);
 
 bool activity_is_started(struct activity *v);
-
-/* Was any graph launched whose kernels are told? */
-bool activity_has_graphs(struct activity *v);
 
 /* Do many kernels of graphs wait to be taken? */
 bool activity_is_crowded(struct activity *v);

@@ -294,16 +294,6 @@ struct graph_kernels activity_take_late(struct activity *v)
 	return graphs_take_late(&v->graphs);
 }
 
-struct graph_counts activity_take_graph_counts(struct activity *v)
-{
-	struct graph_counts counts;
-
-	LOCK_SCOPE(&v->lock);
-	counts = v->graphs.counts;
-	v->graphs.counts = (struct graph_counts){ 0 };
-	return counts;
-}
-
 struct pack_copy *activity_take_copies(struct activity *v, size_t *ret_n)
 {
 	struct pack_copy *taken;

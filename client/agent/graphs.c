@@ -36,8 +36,7 @@ const struct graph_launch *graphs_find(struct graphs *g, uint32_t correlation)
 	return find(g, correlation);
 }
 
-/* Frees the kernels; returns how many there were. */
-static size_t free_kernels(struct graph_kernels *list)
+size_t graph_kernels_free(struct graph_kernels *list)
 {
 	size_t n = list->n;
 
@@ -55,24 +54,31 @@ static size_t free_kernels(struct graph_kernels *list)
  * of them are counted already, it is one more. */
 static void evict(struct graphs *g, struct graph_launch *l)
 {
-	size_t n = free_kernels(&l->kernels);
+	size_t n = graph_kernels_free(&l->kernels);
 
 	g->n_kernels -= n;
-	g->counts.dropped += n > 0 ? n - 1 : 0;
-	g->counts.beyond += n == 0 && l->n_came > 0 && l->fate == GRAPH_WAITS;
+	if (n > 0) {
+		atomic_fetch_add(&g->counters->dropped, n - 1);
+	} else if (l->n_came > 0 && l->fate == GRAPH_WAITS) {
+		atomic_fetch_add(&g->counters->seen, 1);
+	}
 	*l = (struct graph_launch){ 0 };
 }
 
 void graphs_deinit(struct graphs *g)
 {
+	size_t n = graph_kernels_free(&g->late);
+
 	for (size_t i = 0; g->v && i < (size_t)1 << GRAPHS_BITS; i++) {
 		for (size_t k = 0; k < GRAPHS_WAYS; k++) {
-			g->counts.dropped += free_kernels(&g->v[i][k].kernels);
+			n += graph_kernels_free(&g->v[i][k].kernels);
 		}
 	}
-	g->counts.dropped += free_kernels(&g->late);
+	if (n > 0) {
+		atomic_fetch_add(&g->counters->dropped, n);
+	}
 	free(g->v);
-	*g = (struct graphs){ .counts = g->counts };
+	*g = (struct graphs){ .counters = g->counters };
 }
 
 static struct graph_launch *find_slot(struct graphs *g, uint32_t correlation)
@@ -183,7 +189,7 @@ static struct graph_kernel *keep(struct graphs *g, struct graph_kernels *list,
 					    : NULL;
 
 	if (!kept) {
-		g->counts.dropped++;
+		atomic_fetch_add(&g->counters->dropped, 1);
 		return NULL;
 	}
 	*kept = (struct graph_kernel){ .launch = *k };
@@ -218,16 +224,16 @@ bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
 	}
 	g->came = true;
 	first = l->n_came++ == 0;
-	g->counts.beyond += !first;
+	atomic_fetch_add(&g->counters->seen, !first);
 	if (l->fate != GRAPH_WAITS) { /* there are more than were known */
 		note_size(g, l);
 	}
 	if (l->fate == GRAPH_ONE) {
-		g->counts.dropped += !first;
+		atomic_fetch_add(&g->counters->dropped, !first);
 		return false;
 	}
 	if (!selected) {
-		g->counts.filtered++;
+		atomic_fetch_add(&g->counters->filtered, 1);
 		return false;
 	}
 	return keep_of(g, l, k);

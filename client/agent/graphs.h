@@ -56,21 +56,19 @@ struct graph_told {
 	uint32_t lacks;	 /* how many more it had before */
 };
 
-/* Each kernel of a graph counts as seen, but for the first of a launch, for which the launch itself
- * does. */
-struct graph_counts {
-	uint64_t beyond; /* kernels that came, but for the first of each launch that was noted */
-	uint64_t filtered, dropped;
-};
-
 struct graphs {
 	struct graph_launch (*v)[GRAPHS_WAYS]; /* 2^GRAPHS_BITS sets; NULL: no graph was launched */
 	struct graph_size sizes[GRAPHS_SIZES];
 	struct graph_kernels late; /* of launches whose batch was delivered, or that have none */
 	size_t n_kernels;	   /* that are kept, with the late ones */
 	bool came;		   /* some kernel of a graph has */
-	struct graph_counts counts;
+	/* Each kernel counts as seen, but for the first of a launch, for which the launch itself
+	 * does. */
+	struct counters *counters;
 };
+
+/* Frees the kernels, and returns how many there were. */
+size_t graph_kernels_free(struct graph_kernels *list);
 
 /* Frees what is kept, and counts it as dropped. */
 void graphs_deinit(struct graphs *g);

@@ -69,35 +69,10 @@ void trace_graphs_begin(struct capture *c)
 
 	c->activity->name_kernel = split ? name_kernel : NULL;
 	c->activity->on_crowd = split ? on_crowd : NULL;
+	c->activity->graphs.counters = &c->counters;
 }
 
 /* --- telling --- */
-
-/* What was taken counts as seen before it counts as anything else. */
-static void count(struct capture *c)
-{
-	struct graph_counts counts = activity_take_graph_counts(c->activity);
-
-	atomic_fetch_add(&c->counters.seen, counts.beyond);
-	atomic_fetch_add(&c->counters.filtered, counts.filtered);
-	atomic_fetch_add(&c->counters.dropped, counts.dropped);
-}
-
-static struct graph_told take_graph(struct capture *c, const struct launch *l)
-{
-	struct graph_told told = activity_take_graph(c->activity, l);
-
-	count(c);
-	return told;
-}
-
-static struct graph_kernels take_late(struct capture *c)
-{
-	struct graph_kernels late = activity_take_late(c->activity);
-
-	count(c);
-	return late;
-}
 
 static void add(struct capture *c, struct split *s, const struct launch *l)
 {
@@ -120,11 +95,10 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 {
 	size_t from = s->n;
 
-	for (struct graph_kernel *k = list.first, *next; k; k = next) {
-		next = k->next;
+	for (const struct graph_kernel *k = list.first; k; k = k->next) {
 		add(c, s, &k->launch);
-		free(k);
 	}
+	graph_kernels_free(&list);
 	if (s->n > from) {
 		qsort(s->v + from, s->n - from, sizeof(*s->v), compare_starts);
 	}
@@ -176,7 +150,7 @@ static void split(struct capture *c, struct split *s, struct launch *l)
 		add(c, s, l);
 		return;
 	}
-	told = take_graph(c, l);
+	told = activity_take_graph(c->activity, l);
 	if (told.n_came == 0) {
 		add_whole(c, s, l);
 		return;
@@ -205,7 +179,7 @@ void trace_graphs_split(struct capture *c, struct batch *b)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	late = take_late(c);
+	late = activity_take_late(c->activity);
 	if (late.n > 0 || has_graphs(b)) {
 		for (size_t i = 0; i < b->n; i++) {
 			split(c, &s, &b->launches[i]);
@@ -226,7 +200,7 @@ void trace_graphs_flush(struct capture *c)
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	add_kernels(c, &s, take_late(c));
+	add_kernels(c, &s, activity_take_late(c->activity));
 	b = s.n > 0 ? deliver_new_batch(&c->deliver, s.n) : NULL;
 	if (b) {
 		memcpy(b->launches, s.v, s.n * sizeof(*s.v));
@@ -240,7 +214,7 @@ void trace_graphs_flush(struct capture *c)
 
 void trace_graphs_finish(struct capture *c)
 {
-	if (c->activity->name_kernel && activity_has_graphs(c->activity)) {
+	if (c->activity->name_kernel) {
 		activity_flush(c->activity);
 	}
 	trace_graphs_flush(c);
@@ -251,14 +225,12 @@ void trace_graphs_finish(struct capture *c)
 /* Kernels count as dropped themselves. False: none has come, the launch counts. */
 static bool leave_out_graph(struct capture *c, const struct launch *l)
 {
-	struct graph_told told = take_graph(c, l);
+	struct graph_told told = activity_take_graph(c->activity, l);
 
-	atomic_fetch_add(&c->counters.dropped, told.kernels.n);
-	for (struct graph_kernel *k = told.kernels.first, *next; k; k = next) {
-		next = k->next;
+	for (const struct graph_kernel *k = told.kernels.first; k; k = k->next) {
 		activity_leave_out(c->activity, &k->launch);
-		free(k);
 	}
+	atomic_fetch_add(&c->counters.dropped, graph_kernels_free(&told.kernels));
 	return told.n_came > 0;
 }
 
@@ -281,15 +253,7 @@ void trace_graphs_leave_out(struct capture *c, struct batch *b)
 
 void trace_graphs_end(struct capture *c)
 {
-	struct graph_kernels late;
+	struct graph_kernels late = activity_take_late(c->activity);
 
-	if (!c->activity->name_kernel) {
-		return;
-	}
-	late = take_late(c);
-	atomic_fetch_add(&c->counters.dropped, late.n);
-	for (struct graph_kernel *k = late.first, *next; k; k = next) {
-		next = k->next;
-		free(k);
-	}
+	atomic_fetch_add(&c->counters.dropped, graph_kernels_free(&late));
 }

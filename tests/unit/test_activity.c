@@ -28,6 +28,7 @@ struct fixture {
 	struct activity activity;
 	struct launch launches[300];
 	struct batch batch;
+	struct counters counters;
 };
 
 static struct traced traced[RECORDS_MAX];
@@ -207,6 +208,7 @@ static struct fixture *fixture_new(void)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	activity_init(&f->activity);
+	f->activity.graphs.counters = &f->counters;
 	n_traced = n_dropped = n_flushes = last_flag = 0;
 	memset(is_enabled, 0, sizeof(is_enabled));
 	refuses[0] = refuses[1] = CUPTI_SUCCESS;
@@ -677,9 +679,8 @@ TEST(kernels_of_a_graph_have_all_they_are)
 	assert_int_equal(l[0].duration_ns, 7);
 	assert_int_equal(l[2].clock, GPUCTR_CLOCK_NONE);
 	assert_int_equal(l[2].start_ns, 5);
-	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 3);
-	assert_int_equal(activity_take_graph_counts(&f->activity).beyond, 0);
-	expect_copies(f, 2); /* what ran beside them, for attribution */
+	assert_int_equal(f->counters.seen, 3); /* beside the launch */
+	expect_copies(f, 2);		       /* what ran beside them, for attribution */
 	stop_nodes(f);
 }
 
@@ -962,7 +963,7 @@ TEST(a_crowd_is_told_at_once)
 	activity_fill(&f->activity, &f->batch);
 	assert_int_equal(n_flushes, n);
 	activity_stop(&f->activity); /* and the end counts what nobody took */
-	assert_int_equal(activity_take_graph_counts(&f->activity).dropped, GRAPHS_KERNELS_MAX / 4);
+	assert_int_equal(f->counters.dropped, GRAPHS_KERNELS_MAX / 4);
 	fixture_free(f);
 }
 
