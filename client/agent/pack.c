@@ -2,11 +2,8 @@
 #include "client/agent/pack.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/clean.h"
-#include "proto/base/clock.h"
 #include "proto/wire/limits.h"
 
 /* Launches are structs; the wire wants columns. Definitions go first, in frames of their own when
@@ -23,7 +20,92 @@ struct packer {
 	const struct wire_agent_welcome *welcome;
 	struct buffer payload;
 	struct arena scratch;
+	struct arena columns; /* of one frame */
+	bool lacks_memory;    /* for some of them */
 };
+
+static struct packer packer_of(struct connection *l, const struct wire_agent_welcome *welcome)
+{
+	struct packer p = { .connection = l, .welcome = welcome };
+
+	arena_init(&p.scratch, LIMIT_UNPACKED_BYTES);
+	arena_init(&p.columns, LIMIT_UNPACKED_BYTES);
+	return p;
+}
+
+static void packer_deinit(struct packer *p)
+{
+	buffer_deinit(&p->payload);
+	arena_deinit(&p->scratch);
+	arena_deinit(&p->columns);
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- columns --- */
+
+/* A struct's member: how large it is, how many values it has, and how far the next struct's is. */
+struct member {
+	size_t bytes, n, stride;
+};
+
+static uint64_t read_value(const void *at, size_t bytes)
+{
+	return bytes == sizeof(uint64_t)   ? *(const uint64_t *)at
+	       : bytes == sizeof(uint32_t) ? *(const uint32_t *)at
+					   : *(const uint8_t *)at;
+}
+
+/* The values of n structs, each as wide as the message has it; NULL: out of memory. */
+static void *column(struct packer *p, const void *first, struct member m, size_t n, size_t width)
+{
+	void *values = arena_alloc(&p->columns, n * m.n * width);
+	size_t bytes = m.bytes / m.n, used = 0;
+
+	p->lacks_memory = p->lacks_memory || !values;
+	for (size_t i = 0; values && i < n; i++) {
+		const char *at = (const char *)first + i * m.stride;
+
+		for (size_t k = 0; k < m.n; k++, at += bytes) {
+			if (width == sizeof(uint64_t)) {
+				((uint64_t *)values)[used++] = read_value(at, bytes);
+			} else {
+				((uint32_t *)values)[used++] = (uint32_t)read_value(at, bytes);
+			}
+		}
+	}
+	return values;
+}
+
+/* Of n structs from v on, in the message's column `to`. */
+#define COLUMN_OF(p, to, v, n_, member_, each)                                                   \
+	do {                                                                                     \
+		(to).n = (n_) * (each);                                                          \
+		(to).v = column(p, &(v)->member_,                                                \
+				(struct member){ sizeof((v)->member_), each, sizeof(*(v)) }, n_, \
+				sizeof(*(to).v));                                                \
+	} while (0)
+#define COLUMN(p, to, v, n, member) COLUMN_OF(p, to, v, n, member, 1)
+
+/* The numbers of n paths, one behind the other. */
+static struct wire_bytes numbers_of(struct packer *p, const struct site_path *first, size_t n,
+				    size_t stride)
+{
+	uint8_t *v = arena_alloc(&p->columns, n * SITE_PATH_NUMBERS);
+	size_t bytes = 0;
+
+	p->lacks_memory = p->lacks_memory || !v;
+	for (size_t i = 0; v && i < n; i++) {
+		const struct site_path *path = (const void *)((const char *)first + i * stride);
+
+		memcpy(v + bytes, path->numbers, path->n_numbers);
+		bytes += path->n_numbers;
+	}
+	return (struct wire_bytes){ bytes, v };
+}
 
 static int send_columns(struct packer *p, const struct wire_record_columns *columns, size_t n,
 			uint64_t first)
@@ -33,8 +115,9 @@ static int send_columns(struct packer *p, const struct wire_record_columns *colu
 	int r;
 
 	buffer_consume(&p->payload, buffer_length(&p->payload));
-	r = wire_encode_payload(&p->scratch, &p->payload, &inner);
+	r = p->lacks_memory ? -ENOMEM : wire_encode_payload(&p->scratch, &p->payload, &inner);
 	arena_reset(&p->scratch);
+	arena_reset(&p->columns);
 	if (r < 0) {
 		return r;
 	}
@@ -73,63 +156,41 @@ static int send_strings(struct packer *p, const struct definitions *d)
 static int send_functions(struct packer *p, const struct definitions *d)
 {
 	const struct function_key *v = d->functions.v;
-	uint32_t *columns = malloc((3 * DEFINITIONS_PER_FRAME) * sizeof(*columns));
-	int r = columns ? 0 : -ENOMEM;
+	size_t n = 0;
+	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < d->functions.n;) {
-		size_t n = d->functions.n - i < DEFINITIONS_PER_FRAME ? d->functions.n - i
-								      : DEFINITIONS_PER_FRAME;
+	for (size_t i = 0; r == 0 && i < d->functions.n; i += n, v += n) {
 		struct wire_record_columns c = { .first_function =
 							 d->first_function + (uint32_t)i };
 
-		for (size_t k = 0; k < n; k++) {
-			columns[k] = v[i + k].name;
-			columns[n + k] = v[i + k].static_shared_bytes;
-			columns[2 * n + k] = v[i + k].registers;
-		}
-		c.function_name = (struct wire_u32s){ n, columns };
-		c.function_static_shared = (struct wire_u32s){ n, columns + n };
-		c.function_registers = (struct wire_u32s){ n, columns + 2 * n };
+		n = least(d->functions.n - i, DEFINITIONS_PER_FRAME);
+		COLUMN(p, c.function_name, v, n, name);
+		COLUMN(p, c.function_static_shared, v, n, static_shared_bytes);
+		COLUMN(p, c.function_registers, v, n, registers);
 		r = send_columns(p, &c, 0, 0);
-		i += n;
 	}
-	free(columns);
 	return r;
 }
 
 static int send_sites(struct packer *p, const struct definitions *d)
 {
 	const struct site_key *v = d->sites.v;
-	CLEAN_FREE uint32_t *u = malloc((8 * DEFINITIONS_PER_FRAME) * sizeof(*u));
-	int r = u ? 0 : -ENOMEM;
+	size_t n = 0;
+	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < d->sites.n;) {
-		size_t n = d->sites.n - i < DEFINITIONS_PER_FRAME ? d->sites.n - i
-								  : DEFINITIONS_PER_FRAME;
+	for (size_t i = 0; r == 0 && i < d->sites.n; i += n, v += n) {
 		struct wire_record_columns c = { .first_site = d->first_site + (uint32_t)i };
 
-		for (size_t k = 0; k < n; k++) {
-			const struct site_key *key = &v[i + k];
-
-			u[k] = key->parent;
-			u[n + k] = key->domain;
-			u[2 * n + k] = key->name;
-			u[3 * n + k] = key->category;
-			u[4 * n + k] = key->color;
-			u[5 * n + k] = key->sizes;
-			u[6 * n + k] = key->kind;
-			u[7 * n + k] = key->numbered;
-		}
-		c.site_parent = (struct wire_u32s){ n, u };
-		c.site_domain = (struct wire_u32s){ n, u + n };
-		c.site_name = (struct wire_u32s){ n, u + 2 * n };
-		c.site_category = (struct wire_u32s){ n, u + 3 * n };
-		c.site_color = (struct wire_u32s){ n, u + 4 * n };
-		c.site_sizes = (struct wire_u32s){ n, u + 5 * n };
-		c.site_kind = (struct wire_u32s){ n, u + 6 * n };
-		c.site_numbered = (struct wire_u32s){ n, u + 7 * n };
+		n = least(d->sites.n - i, DEFINITIONS_PER_FRAME);
+		COLUMN(p, c.site_parent, v, n, parent);
+		COLUMN(p, c.site_domain, v, n, domain);
+		COLUMN(p, c.site_name, v, n, name);
+		COLUMN(p, c.site_category, v, n, category);
+		COLUMN(p, c.site_color, v, n, color);
+		COLUMN(p, c.site_sizes, v, n, sizes);
+		COLUMN(p, c.site_kind, v, n, kind);
+		COLUMN(p, c.site_numbered, v, n, numbered);
 		r = send_columns(p, &c, 0, 0);
-		i += n;
 	}
 	return r;
 }
@@ -157,52 +218,24 @@ static int send_sets(struct packer *p, const struct definitions *d)
 	return r;
 }
 
-/* Storage for the columns of one frame. */
-struct mark_columns {
-	uint32_t site[DEFINITIONS_PER_FRAME], thread[DEFINITIONS_PER_FRAME];
-	uint32_t payload_type[DEFINITIONS_PER_FRAME], number_bytes[DEFINITIONS_PER_FRAME];
-	int64_t time_ns[DEFINITIONS_PER_FRAME];
-	uint64_t payload[DEFINITIONS_PER_FRAME];
-	uint8_t numbers[DEFINITIONS_PER_FRAME * SITE_PATH_NUMBERS];
-};
-
-static int send_some_marks(struct packer *p, struct mark_columns *s, const struct mark *v, size_t n)
-{
-	size_t bytes = 0;
-	struct wire_record_columns c;
-
-	for (size_t i = 0; i < n; i++) {
-		s->site[i] = v[i].path.site;
-		s->thread[i] = v[i].thread;
-		s->time_ns[i] = v[i].time_ns;
-		s->payload_type[i] = v[i].path.payload_type;
-		s->payload[i] = v[i].path.payload;
-		s->number_bytes[i] = v[i].path.n_numbers;
-		memcpy(s->numbers + bytes, v[i].path.numbers, v[i].path.n_numbers);
-		bytes += v[i].path.n_numbers;
-	}
-	c = (struct wire_record_columns){
-		.mark_site = { n, s->site },
-		.mark_thread = { n, s->thread },
-		.mark_ns = { n, s->time_ns },
-		.mark_payload_type = { n, s->payload_type },
-		.mark_payload = { n, s->payload },
-		.mark_number_bytes = { n, s->number_bytes },
-		.mark_numbers = { bytes, s->numbers },
-	};
-	return send_columns(p, &c, 0, 0);
-}
-
 static int send_marks(struct packer *p, const struct definitions *d)
 {
-	CLEAN_FREE struct mark_columns *s = d->marks.n ? malloc(sizeof(*s)) : NULL;
-	int r = d->marks.n && !s ? -ENOMEM : 0;
+	const struct mark *v = d->marks.v;
+	size_t n = 0;
+	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < d->marks.n; i += DEFINITIONS_PER_FRAME) {
-		size_t left = d->marks.n - i;
+	for (size_t i = 0; r == 0 && i < d->marks.n; i += n, v += n) {
+		struct wire_record_columns c = { 0 };
 
-		r = send_some_marks(p, s, (const struct mark *)d->marks.v + i,
-				    left < DEFINITIONS_PER_FRAME ? left : DEFINITIONS_PER_FRAME);
+		n = least(d->marks.n - i, DEFINITIONS_PER_FRAME);
+		COLUMN(p, c.mark_site, v, n, path.site);
+		COLUMN(p, c.mark_thread, v, n, thread);
+		COLUMN(p, c.mark_ns, v, n, time_ns);
+		COLUMN(p, c.mark_payload_type, v, n, path.payload_type);
+		COLUMN(p, c.mark_payload, v, n, path.payload);
+		COLUMN(p, c.mark_number_bytes, v, n, path.n_numbers);
+		c.mark_numbers = numbers_of(p, &v->path, n, sizeof(*v));
+		r = send_columns(p, &c, 0, 0);
 	}
 	return r;
 }
@@ -228,104 +261,58 @@ static int send_definitions(struct packer *p, struct intern *in)
 
 /* --- records --- */
 
-/* Storage for the columns of one frame. */
-struct record_columns {
-	uint32_t kind[LIMIT_RECORDS_PER_FRAME], function[LIMIT_RECORDS_PER_FRAME];
-	uint32_t grid[3 * LIMIT_RECORDS_PER_FRAME], block[3 * LIMIT_RECORDS_PER_FRAME];
-	uint32_t dynamic_shared[LIMIT_RECORDS_PER_FRAME], device[LIMIT_RECORDS_PER_FRAME];
-	uint32_t context[LIMIT_RECORDS_PER_FRAME], correlation[LIMIT_RECORDS_PER_FRAME];
-	uint32_t thread[LIMIT_RECORDS_PER_FRAME], site[LIMIT_RECORDS_PER_FRAME],
-		opened[LIMIT_RECORDS_PER_FRAME], set[LIMIT_RECORDS_PER_FRAME];
-	uint32_t payload_type[LIMIT_RECORDS_PER_FRAME], number_bytes[LIMIT_RECORDS_PER_FRAME];
-	uint64_t payload[LIMIT_RECORDS_PER_FRAME];
-	uint8_t numbers[LIMIT_RECORDS_PER_FRAME * SITE_PATH_NUMBERS];
-	size_t n_numbers; /* bytes */
-	uint64_t stream[LIMIT_RECORDS_PER_FRAME];
-	int64_t start_ns[LIMIT_RECORDS_PER_FRAME];
-	uint64_t duration_ns[LIMIT_RECORDS_PER_FRAME];
-	uint32_t clock[LIMIT_RECORDS_PER_FRAME];
-	uint32_t group[LIMIT_RECORDS_PER_FRAME];
-	uint32_t graph[LIMIT_RECORDS_PER_FRAME];
-	uint64_t graph_node[LIMIT_RECORDS_PER_FRAME];
-	bool has_graphs;
-};
-
-static void fill_path(struct record_columns *s, size_t i, const struct site_path *path)
+static bool has_graphs(const struct launch *v, size_t n)
 {
-	s->site[i] = path->site;
-	s->opened[i] = path->opened;
-	s->payload_type[i] = path->payload_type;
-	s->payload[i] = path->payload;
-	s->number_bytes[i] = path->n_numbers;
-	memcpy(s->numbers + s->n_numbers, path->numbers, path->n_numbers);
-	s->n_numbers += path->n_numbers;
+	size_t i = 0;
+
+	while (i < n && v[i].kind != GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		i++;
+	}
+	return i < n;
 }
 
-static void fill_columns(struct record_columns *s, const struct launch *v, size_t n)
+/* Behind the first one, how much later than the one before. */
+static void make_differences(const struct wire_i64s *times)
 {
-	int64_t before = 0;
+	int64_t *v = (int64_t *)(uintptr_t)times->v;
 
-	s->has_graphs = false;
-	s->n_numbers = 0;
-	for (size_t i = 0; i < n; i++) {
-		s->kind[i] = v[i].kind;
-		s->function[i] = v[i].function;
-		memcpy(s->grid + 3 * i, v[i].grid, sizeof(v[i].grid));
-		memcpy(s->block + 3 * i, v[i].block, sizeof(v[i].block));
-		s->dynamic_shared[i] = v[i].dynamic_shared_bytes;
-		s->device[i] = v[i].device;
-		s->context[i] = v[i].context;
-		s->stream[i] = v[i].stream;
-		s->correlation[i] = v[i].correlation;
-		s->thread[i] = v[i].thread;
-		fill_path(s, i, &v[i].path);
-		s->set[i] = v[i].set;
-		s->start_ns[i] = (int64_t)v[i].start_ns - before;
-		before = (int64_t)v[i].start_ns;
-		s->duration_ns[i] = v[i].duration_ns;
-		s->clock[i] = v[i].clock;
-		s->group[i] = v[i].pass;
-		s->graph[i] = v[i].graph;
-		s->graph_node[i] = v[i].graph_node;
-		s->has_graphs |= v[i].kind == GPUCTR_LAUNCH_GRAPH_KERNEL;
+	for (size_t i = times->n; v && i-- > 1;) {
+		v[i] -= v[i - 1];
 	}
 }
 
-static int send_frame(struct packer *p, struct record_columns *s, const struct launch *launches,
-		      size_t n, const double *values, uint64_t first)
+static int send_frame(struct packer *p, const struct launch *v, size_t n, const double *values,
+		      uint64_t first)
 {
-	struct wire_record_columns c;
+	struct wire_record_columns c = { .values = { n * p->welcome->plan.columns.n, values } };
 
-	fill_columns(s, launches, n);
-	c = (struct wire_record_columns){
-		.kind = { n, s->kind },
-		.function = { n, s->function },
-		.grid = { 3 * n, s->grid },
-		.block = { 3 * n, s->block },
-		.dynamic_shared = { n, s->dynamic_shared },
-		.device = { n, s->device },
-		.context = { n, s->context },
-		.stream = { n, s->stream },
-		.correlation = { n, s->correlation },
-		.thread = { n, s->thread },
-		.start_ns = { n, s->start_ns },
-		.site = { n, s->site },
-		.opened = { n, s->opened },
-		.payload_type = { n, s->payload_type },
-		.payload = { n, s->payload },
-		.number_bytes = { n, s->number_bytes },
-		.numbers = { s->n_numbers, s->numbers },
-		.range_set = { n, s->set },
-		.values = { n * p->welcome->plan.columns.n, values },
-		.clock = { n, s->clock },
-		.duration_ns = { n, s->duration_ns },
-	};
+	COLUMN(p, c.kind, v, n, kind);
+	COLUMN(p, c.function, v, n, function);
+	COLUMN_OF(p, c.grid, v, n, grid, 3);
+	COLUMN_OF(p, c.block, v, n, block, 3);
+	COLUMN(p, c.dynamic_shared, v, n, dynamic_shared_bytes);
+	COLUMN(p, c.device, v, n, device);
+	COLUMN(p, c.context, v, n, context);
+	COLUMN(p, c.stream, v, n, stream);
+	COLUMN(p, c.correlation, v, n, correlation);
+	COLUMN(p, c.thread, v, n, thread);
+	COLUMN(p, c.start_ns, v, n, start_ns);
+	make_differences(&c.start_ns);
+	COLUMN(p, c.site, v, n, path.site);
+	COLUMN(p, c.opened, v, n, path.opened);
+	COLUMN(p, c.payload_type, v, n, path.payload_type);
+	COLUMN(p, c.payload, v, n, path.payload);
+	COLUMN(p, c.number_bytes, v, n, path.n_numbers);
+	c.numbers = numbers_of(p, &v->path, n, sizeof(*v));
+	COLUMN(p, c.range_set, v, n, set);
+	COLUMN(p, c.clock, v, n, clock);
+	COLUMN(p, c.duration_ns, v, n, duration_ns);
 	if (p->welcome->plan.groups > 1) {
-		c.group = (struct wire_u32s){ n, s->group };
+		COLUMN(p, c.group, v, n, pass);
 	}
-	if (s->has_graphs) {
-		c.graph = (struct wire_u32s){ n, s->graph };
-		c.graph_node = (struct wire_u64s){ n, s->graph_node };
+	if (has_graphs(v, n)) {
+		COLUMN(p, c.graph, v, n, graph);
+		COLUMN(p, c.graph_node, v, n, graph_node);
 	}
 	return send_columns(p, &c, n, first);
 }
@@ -333,80 +320,40 @@ static int send_frame(struct packer *p, struct record_columns *s, const struct l
 int pack_send(struct connection *l, const struct wire_agent_welcome *welcome, struct intern *in,
 	      const struct launch *launches, size_t n, const double *values, uint64_t first)
 {
-	struct packer p = { .connection = l, .welcome = welcome };
-	CLEAN_FREE struct record_columns *s = n ? malloc(sizeof(*s)) : NULL;
+	struct packer p = packer_of(l, welcome);
 	size_t n_columns = welcome->plan.columns.n;
-	size_t most = RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 128);
-	int r;
+	size_t most = least(LIMIT_RECORDS_PER_FRAME,
+			    RECORD_BYTES_PER_FRAME / (n_columns * sizeof(*values) + 128));
+	int r = send_definitions(&p, in);
 
-	if (n > 0 && !s) {
-		return -ENOMEM;
-	}
-	most = most > LIMIT_RECORDS_PER_FRAME ? LIMIT_RECORDS_PER_FRAME : most;
-	arena_init(&p.scratch, LIMIT_UNPACKED_BYTES);
-	r = send_definitions(&p, in);
 	for (size_t i = 0; r == 0 && i < n; i += most) {
-		size_t k = n - i < most ? n - i : most;
-
-		r = send_frame(&p, s, launches + i, k, values + i * n_columns, first + i);
+		r = send_frame(&p, launches + i, least(n - i, most), values + i * n_columns,
+			       first + i);
 	}
-	buffer_deinit(&p.payload);
-	arena_deinit(&p.scratch);
+	packer_deinit(&p);
 	return r;
-}
-
-/* --- copies --- */
-
-/* Storage for the columns of one frame. */
-struct copy_columns {
-	uint32_t kind[DEFINITIONS_PER_FRAME], device[DEFINITIONS_PER_FRAME],
-		context[DEFINITIONS_PER_FRAME], stream[DEFINITIONS_PER_FRAME];
-	uint64_t bytes[DEFINITIONS_PER_FRAME], duration_ns[DEFINITIONS_PER_FRAME];
-	int64_t start_ns[DEFINITIONS_PER_FRAME];
-};
-
-static int send_some_copies(struct packer *p, struct copy_columns *s, const struct pack_copy *v,
-			    size_t n, uint64_t first)
-{
-	const struct wire_record_columns c = {
-		.copy_kind = { n, s->kind },
-		.copy_device = { n, s->device },
-		.copy_context = { n, s->context },
-		.copy_stream = { n, s->stream },
-		.copy_bytes = { n, s->bytes },
-		.copy_start_ns = { n, s->start_ns },
-		.copy_duration_ns = { n, s->duration_ns },
-	};
-
-	for (size_t i = 0; i < n; i++) {
-		s->kind[i] = v[i].kind;
-		s->device[i] = v[i].device;
-		s->context[i] = v[i].context;
-		s->stream[i] = v[i].stream;
-		s->bytes[i] = v[i].bytes;
-		s->start_ns[i] = (int64_t)v[i].start_ns;
-		s->duration_ns[i] = v[i].duration_ns;
-	}
-	return send_columns(p, &c, 0, first);
 }
 
 int pack_send_copies(struct connection *l, const struct wire_agent_welcome *welcome,
 		     const struct pack_copy *v, size_t n, uint64_t first)
 {
-	struct packer p = { .connection = l, .welcome = welcome };
-	CLEAN_FREE struct copy_columns *s = malloc(sizeof(*s));
+	struct packer p = packer_of(l, welcome);
+	size_t some = 0;
 	int r = 0;
 
-	if (!s) {
-		return -ENOMEM;
-	}
-	arena_init(&p.scratch, LIMIT_UNPACKED_BYTES);
-	for (size_t i = 0; r == 0 && i < n; i += DEFINITIONS_PER_FRAME) {
-		size_t k = n - i < DEFINITIONS_PER_FRAME ? n - i : DEFINITIONS_PER_FRAME;
+	for (size_t i = 0; r == 0 && i < n; i += some, v += some) {
+		struct wire_record_columns c = { 0 };
 
-		r = send_some_copies(&p, s, v + i, k, first);
+		some = least(n - i, DEFINITIONS_PER_FRAME);
+		COLUMN(&p, c.copy_kind, v, some, kind);
+		COLUMN(&p, c.copy_device, v, some, device);
+		COLUMN(&p, c.copy_context, v, some, context);
+		COLUMN(&p, c.copy_stream, v, some, stream);
+		COLUMN(&p, c.copy_bytes, v, some, bytes);
+		COLUMN(&p, c.copy_start_ns, v, some, start_ns);
+		COLUMN(&p, c.copy_duration_ns, v, some, duration_ns);
+		r = send_columns(&p, &c, 0, first);
 	}
-	buffer_deinit(&p.payload);
-	arena_deinit(&p.scratch);
+	packer_deinit(&p);
 	return r;
 }
