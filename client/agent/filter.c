@@ -17,38 +17,31 @@ static char *(*const names_of[])(const char *mangled) = {
 
 /* --- groups --- */
 
-/* Launches by group. Open addressing: a group keeps the slot that it was first given, and half of
- * the slots stay free, so that each search ends. */
-enum { GROUPS_MAX = 16384, GROUP_SLOTS_BITS = 15, GROUP_SLOTS = 1 << GROUP_SLOTS_BITS };
+enum { GROUPS_MAX = 16384 };
 
-struct filter_groups {
-	struct group {
-		_Atomic uint64_t number; /* 0: free */
-		_Atomic uint64_t matched;
-	} slots[GROUP_SLOTS];
-	atomic_size_t n;
-	struct group rest; /* the launches of groups without a slot */
+struct group {
+	uint64_t number, matched;
 };
 
-static struct group *find_group(struct filter_groups *g, uint64_t number)
+static bool has_number(const void *item, const void *number)
 {
-	size_t i = number * UINT64_C(0x9e3779b97f4a7c15) >> (64 - GROUP_SLOTS_BITS);
+	return ((const struct group *)item)->number == *(const uint64_t *)number;
+}
 
-	while (true) {
-		struct group *slot = &g->slots[i++ % GROUP_SLOTS];
-		uint64_t found = atomic_load_explicit(&slot->number, memory_order_relaxed);
+/* With the lock. Launches of groups beyond the most are counted together. */
+static uint64_t *matched_of(struct filter *f, uint64_t number)
+{
+	uint64_t hash = map_mix(0, number);
+	struct group *g = map_find(&f->groups, hash, has_number, &number);
 
-		if (found == 0 && atomic_load(&g->n) >= GROUPS_MAX) {
-			return &g->rest;
-		}
-		if (found == 0 && atomic_compare_exchange_strong(&slot->number, &found, number)) {
-			atomic_fetch_add(&g->n, 1);
-			return slot;
-		}
-		if (found == number) {
-			return slot;
+	if (!g && f->groups.n < GROUPS_MAX && (g = malloc(sizeof(*g))) != NULL) {
+		*g = (struct group){ .number = number };
+		if (map_add(&f->groups, hash, g) < 0) {
+			free(g);
+			g = NULL;
 		}
 	}
+	return g ? &g->matched : &f->rest;
 }
 
 /* --- the filter --- */
@@ -71,12 +64,6 @@ int filter_init(struct filter *f, const struct wire_selection *selection, struct
 		return r->code;
 	}
 	phase_init(&f->phase, selection);
-	if (filter_is_grouped(f) && (f->groups = calloc(1, sizeof(*f->groups))) == NULL) {
-		refusal_set(r, GPUCTR_E_PROFILER, "Measure without --per.",
-			    "the program has no memory to count launches by kernel or GPU");
-		filter_deinit(f);
-		return r->code;
-	}
 	if (nvtx_filter_init(&f->nvtx, selection, r) != 0) {
 		filter_deinit(f);
 		return r->code;
@@ -182,7 +169,7 @@ void filter_deinit(struct filter *f)
 	for (size_t i = 0; i < f->n_left_out; i++) {
 		free(f->left_out[i]);
 	}
-	free(f->groups);
+	map_deinit_items(&f->groups);
 	nvtx_filter_deinit(&f->nvtx);
 	*f = (struct filter){ 0 };
 }
@@ -192,7 +179,11 @@ static uint64_t take_index(struct filter *f, uint64_t group)
 {
 	uint64_t index = atomic_fetch_add(&f->matched, 1);
 
-	return f->groups ? atomic_fetch_add(&find_group(f->groups, group)->matched, 1) : index;
+	if (!filter_is_grouped(f)) {
+		return index;
+	}
+	LOCK_SCOPE(&f->lock);
+	return (*matched_of(f, group))++;
 }
 
 /* False: as many have been taken as launch_count allows. */

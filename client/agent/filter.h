@@ -11,6 +11,7 @@
 #include "client/agent/lock.h"
 #include "client/agent/nvtx_filter.h"
 #include "client/agent/phase.h"
+#include "proto/base/map.h"
 #include "proto/wire/status.h"
 #include "proto/wire/wire.h"
 
@@ -33,13 +34,13 @@ struct filter {
 	uint32_t mode;		      /* enum gpuctr_filter_mode */
 	bool counts;		      /* launches: some are skipped, or only so many are taken */
 	atomic_uint_fast64_t matched; /* this and taken stay 0 unless launches are counted */
-	struct filter_groups *groups; /* NULL: all launches are counted together */
+	struct map groups;	      /* struct group; unless all launches are counted together */
+	uint64_t rest;		      /* launches of groups that are not in it */
 	atomic_bool took;	      /* some launch was selected */
 	atomic_uint_fast64_t taken;   /* that are, or will be, measured; unless counted by group */
 };
 
-/* 0, or GPUCTR_E_BAD_PATTERN or GPUCTR_E_PROFILER (no memory) with r filled; there is then nothing
- * to deinit. selection stays. */
+/* 0, or GPUCTR_E_BAD_PATTERN with r filled; there is then nothing to deinit. selection stays. */
 int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r);
 
 void filter_deinit(struct filter *f);
