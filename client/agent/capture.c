@@ -13,7 +13,6 @@
 #include "client/agent/devices.h"
 #include "client/agent/guard.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_select.h"
 #include "client/agent/permission.h"
 #include "client/agent/section.h"
 #include "client/agent/trace.h"

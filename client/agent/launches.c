@@ -10,7 +10,6 @@
 #include "client/agent/contexts.h"
 #include "client/agent/functions.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_select.h"
 #include "client/agent/section.h"
 #include "client/agent/thread.h"
 #include "proto/base/clean.h"

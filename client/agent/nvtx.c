@@ -9,7 +9,6 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_select.h"
 #include "client/agent/section.h"
 #include "client/agent/thread.h"
 #include "proto/base/array.h"

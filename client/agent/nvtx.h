@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "client/agent/intern.h"
+#include "client/agent/nvtx_filter.h"
 
 /* Where the calling thread is in `in`; it counts as a launch there. */
 void nvtx_current_path(struct intern *in, struct site_path *ret);
@@ -14,6 +15,10 @@ void nvtx_current_path(struct intern *in, struct site_path *ret);
 /* The number in `in` of the set of start/end ranges that are open in the process; 0: none is open.
  */
 uint32_t nvtx_active_set(struct intern *in);
+
+/* Is a launch that the calling thread makes now measured, by the ranges that are open? capture is
+ * the number of the one that f belongs to. */
+bool nvtx_selects(struct nvtx_filter *f, uint32_t capture);
 
 /* Sets whether ranges and marks may begin phases of a capture from now on. */
 void nvtx_watch(bool on);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/agent/nvtx_select.h"
+#include "client/agent/nvtx.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/agent/lock.h"
-#include "client/agent/nvtx_event.h"
 
 /* The stacks of threads, the start/end ranges of the process, the domains, and what an event says.
  * Start/end ranges are a list under a lock, and a counter that changes with it, so that launches in

@@ -1,16 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The NVTX ranges that are open: the push/pop ranges of each thread, and the start/end ranges of
- * the process. */
+/* What the files of NVTX share: what ranges and marks say, and the ranges that are open, the
+ * push/pop ranges of each thread and the start/end ranges of the process. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <wchar.h>
+
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
 
 #include "client/agent/intern.h"
-#include "client/agent/nvtx_event.h"
 #include "proto/base/list.h"
+
+/* --- events --- */
+
+enum { MESSAGE_INLINE = 104 };
+
+struct nvtx_domain;
+
+/* Attributes of a range or mark, with their own copy of the message. */
+struct event {
+	const struct nvtx_domain *domain; /* NULL: the default domain */
+	char *message;			  /* inline_message, or heap */
+	uint32_t category;
+	uint32_t color;
+	uint32_t payload_type;
+	uint64_t payload;
+	char inline_message[MESSAGE_INLINE];
+};
+
+/* Fill e. The functions below consume it. NULL messages become "". */
+void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
+void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
+				const nvtxEventAttributes_t *a);
+
+/* Events must be moved by this function and not by assignment, because the message may be inside
+ * the structure. */
+void nvtx_event_move(struct event *to, struct event *from);
+void nvtx_event_deinit(struct event *e);
+
+/* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
+int nvtx_push(struct event *e);
+int nvtx_pop(const struct nvtx_domain *domain);
+nvtxRangeId_t nvtx_start(struct event *e);
+void nvtx_end(nvtxRangeId_t id);
+void nvtx_mark(struct event *e);
+
+/* The domain is never freed. NULL: out of memory; the caller then uses the default domain. */
+struct nvtx_domain *nvtx_new_domain(const char *name);
+void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
+
+/* A wide-character text, converted. NULL becomes "". */
+struct nvtx_text {
+	char utf8[4096];
+};
+
+const char *nvtx_narrow(const wchar_t *w, struct nvtx_text *text);
+
+/* --- open ranges --- */
 
 struct entry {
 	struct event event;
@@ -91,3 +141,16 @@ const char *nvtx_domain_name(const struct nvtx_domain *domain);
 
 /* NULL: the category has no name. */
 const char *nvtx_category_name(const struct nvtx_domain *domain, uint32_t id);
+
+/* --- phases that begin and end with them (nvtx_select.c) --- */
+
+struct capture;
+
+/* To be called after a push, and after the start of a start/end range. Returns the number of the
+ * capture in which the range has begun a phase, for nvtx_watch_end(); 0: none. */
+uint32_t nvtx_watch_push(struct stack *s);
+uint32_t nvtx_watch_start(const struct event *e);
+void nvtx_watch_end(uint32_t capture);
+
+/* The calling thread is in a section of c. */
+void nvtx_watch_mark(struct capture *c, const struct event *e);

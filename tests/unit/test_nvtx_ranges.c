@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "client/agent/nvtx.h"
-#include "client/agent/nvtx_select.h"
+#include "client/agent/nvtx_stack.h"
 #include "client/agent/section.h"
 #include "proto/base/numbers.h"
 #include "proto/base/site_name.h"
