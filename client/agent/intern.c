@@ -146,14 +146,6 @@ static uint32_t find_number(const struct intern *in, const struct hash *h)
 	return look_up(in, h)->id;
 }
 
-/* The next number, for a thing that was defined. */
-static uint32_t take_number(struct intern *in, const struct hash *h, uint32_t *last)
-{
-	*look_up(in, h) = (struct intern_slot){ { h->a, h->b }, ++*last };
-	in->n_used++;
-	return *last;
-}
-
 /* --- what is defined --- */
 
 enum { OVERHEAD_BYTES = 32 }; /* of an allocation, and of what points to it */
@@ -172,34 +164,38 @@ static bool take_bytes(struct intern *in, size_t bytes, enum kind kind)
 	return true;
 }
 
-/* Adds a pending definition; the first one determines the first number to be sent. False: out of
- * memory. */
-static bool define(struct vector *v, const void *element, size_t size, uint32_t last,
-		   uint32_t *first)
+/* Adds a pending definition, and returns its number, the next one; the first one determines the
+ * first number to be sent. 0: out of memory. */
+static uint32_t define(struct intern *in, const struct hash *h, struct vector *v,
+		       const void *element, size_t size, uint32_t *last, uint32_t *first)
 {
 	if (!push(v, element, size)) {
-		return false;
+		return 0;
 	}
-	*first = v->n == 1 ? last + 1 : *first;
-	return true;
+	*look_up(in, h) = (struct intern_slot){ { h->a, h->b }, ++*last };
+	in->n_used++;
+	*first = v->n == 1 ? *last : *first;
+	return *last;
 }
 
-static bool define_string(struct intern *in, const char *s, size_t length, enum kind user)
+static uint32_t define_string(struct intern *in, const struct hash *h, const char *s, size_t length,
+			      enum kind user)
 {
 	char *copy = take_bytes(in, length + OVERHEAD_BYTES, user) ? malloc(length + 1) : NULL;
+	uint32_t number;
 
 	if (!copy) {
-		return false;
+		return 0;
 	}
 	memcpy(copy, s, length);
 	copy[length] = '\0';
 	utf8_repair(copy); /* the daemon and the client refuse text that is not UTF-8 */
-	if (!define(&in->pending.strings, &copy, sizeof(copy), in->last_string,
-		    &in->pending.first_string)) {
+	number = define(in, h, &in->pending.strings, &copy, sizeof(copy), &in->last_string,
+			&in->pending.first_string);
+	if (number == 0) {
 		free(copy);
-		return false;
 	}
-	return true;
+	return number;
 }
 
 /* user: what the string is for. */
@@ -211,10 +207,7 @@ static uint32_t string_locked(struct intern *in, const char *s, size_t length, e
 	length = strnlen(s, length < LIMIT_STRING_BYTES ? length : LIMIT_STRING_BYTES);
 	hash_bytes(&h, s, length);
 	number = find_number(in, &h);
-	if (number == 0 && define_string(in, s, length, user)) {
-		number = take_number(in, &h, &in->last_string);
-	}
-	return number;
+	return number != 0 ? number : define_string(in, &h, s, length, user);
 }
 
 uint32_t intern_string(struct intern *in, const char *s)
@@ -234,10 +227,9 @@ uint32_t intern_function(struct intern *in, const char *name, uint32_t static_sh
 	key.name = string_locked(in, name, SIZE_MAX, KIND_FUNCTION);
 	hash_bytes(&h, &key, sizeof(key));
 	number = find_number(in, &h);
-	if (number == 0 && key.name != 0 && take_bytes(in, sizeof(key), KIND_FUNCTION) &&
-	    define(&in->pending.functions, &key, sizeof(key), in->last_function,
-		   &in->pending.first_function)) {
-		number = take_number(in, &h, &in->last_function);
+	if (number == 0 && key.name != 0 && take_bytes(in, sizeof(key), KIND_FUNCTION)) {
+		number = define(in, &h, &in->pending.functions, &key, sizeof(key),
+				&in->last_function, &in->pending.first_function);
 	}
 	return number;
 }
@@ -270,19 +262,19 @@ static uint32_t define_site(struct intern *in, const struct site_text *t, const 
 	struct site_key key = {
 		.parent = t->parent, .color = t->color, .kind = t->kind, .numbered = t->numbered
 	};
+	uint32_t number = 0;
 	bool all = true;
 
 	key.domain = string_or_none(in, t->domain, strlen(t->domain), &all);
 	key.name = string_or_none(in, t->name, t->n_name, &all);
 	key.sizes = string_or_none(in, t->sizes, t->n_sizes, &all);
 	key.category = string_or_none(in, t->category, strlen(t->category), &all);
-	if (!all || !take_bytes(in, sizeof(key), KIND_SITE) ||
-	    !define(&in->pending.sites, &key, sizeof(key), in->last_site,
-		    &in->pending.first_site)) {
-		in->left_out.waits++;
-		return 0;
+	if (all && take_bytes(in, sizeof(key), KIND_SITE)) {
+		number = define(in, h, &in->pending.sites, &key, sizeof(key), &in->last_site,
+				&in->pending.first_site);
 	}
-	return take_number(in, h, &in->last_site);
+	in->left_out.waits += number == 0;
+	return number;
 }
 
 /* "layer 12.3" as "layer N.N" */
@@ -341,20 +333,20 @@ uint32_t intern_site(struct intern *in, const struct site_text *text)
 	return number != 0 ? number : text->parent;
 }
 
-static bool define_set(struct intern *in, const uint32_t *sites, size_t n)
+static uint32_t define_set(struct intern *in, const struct hash *h, const uint32_t *sites, size_t n)
 {
-	uint32_t size = (uint32_t)n;
+	uint32_t size = (uint32_t)n, number = 0;
 	size_t before = in->pending.set_sites.n, i = 0;
 
 	while (i < n && push(&in->pending.set_sites, &sites[i], sizeof(sites[i]))) {
 		i++;
 	}
-	if (i == n && define(&in->pending.set_sizes, &size, sizeof(size), in->last_set,
-			     &in->pending.first_set)) {
-		return true;
+	if (i == n) {
+		number = define(in, h, &in->pending.set_sizes, &size, sizeof(size), &in->last_set,
+				&in->pending.first_set);
 	}
-	in->pending.set_sites.n = before;
-	return false;
+	in->pending.set_sites.n = number != 0 ? in->pending.set_sites.n : before;
+	return number;
 }
 
 uint32_t intern_set(struct intern *in, const uint32_t *sites, size_t n)
@@ -366,8 +358,8 @@ uint32_t intern_set(struct intern *in, const uint32_t *sites, size_t n)
 	LOCK_SCOPE(&in->lock);
 	number = find_number(in, &h);
 	if (number == 0 && in->last_set < INTERN_SETS_MAX &&
-	    take_bytes(in, (n + 1) * sizeof(*sites), KIND_SET) && define_set(in, sites, n)) {
-		number = take_number(in, &h, &in->last_set);
+	    take_bytes(in, (n + 1) * sizeof(*sites), KIND_SET)) {
+		number = define_set(in, &h, sites, n);
 	}
 	in->left_out.ranges += number == 0;
 	return number;
