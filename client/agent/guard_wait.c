@@ -84,7 +84,6 @@ bool guard_wait_is_wide(const struct capture *c)
 	return atomic_load(&c->n_contexts) > 1;
 }
 
-/* Streams may be asked only while none captures a graph: it would be spoilt. */
 bool guard_wait_may_ask(const struct capture *c)
 {
 	return !stream_captures_any(&c->stream_captures);
@@ -165,8 +164,6 @@ bool guard_wait_make_event(struct capture *c, CUevent *event)
 	return *event != NULL;
 }
 
-/* From now on it is looked for the end of what the stream has got, of which this function is the
- * last one. waited: in vain. */
 void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstream stream,
 		      bool waited)
 {
@@ -289,8 +286,6 @@ static void spoil_doubtful(struct capture *c, struct ranges *r)
 	g->doubtful = 0;
 }
 
-/* only: this stream; NULL: all streams but except. A wait in vain is noted in the process's
- * account. */
 enum outcome guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 			    uint64_t limit_ns)
 {
@@ -313,7 +308,6 @@ enum outcome guard_wait_for(struct capture *c, struct ranges *r, CUstream only, 
 	return done ? WAITED : IN_VAIN;
 }
 
-/* How long a launch waits for a kernel of this function, or for streams that run it. */
 uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work)
 {
 	const struct suspect *e = suspects_find(&c->suspects, work);
