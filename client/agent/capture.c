@@ -100,7 +100,6 @@ static void tell_steps(struct capture *c)
 {
 	struct recurrence *s = &c->recurrence;
 	enum recurrence_state state = recurrence_check(s, clock_now_ns());
-	char text[192];
 
 	if (state == c->reported_steps ||
 	    (state == RECURRENCE_LOST && phase_is_finished(&c->filter.phase))) {
@@ -108,26 +107,22 @@ static void tell_steps(struct capture *c)
 	}
 	c->reported_steps = state;
 	if (state == RECURRENCE_FOUND) {
-		snprintf(text, sizeof(text),
-			 "a step: %u launch%s that recur%s, %.3g ms long at first", s->period,
-			 s->period == 1 ? "" : "es", s->period == 1 ? "s" : "",
-			 (double)s->period_ns / CLOCK_NS_PER_MS);
-		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
+		deliver_tell(&c->deliver, GPUCTR_OK, "",
+			     "a step: %u launch%s that recur%s, %.3g ms long at first", s->period,
+			     s->period == 1 ? "" : "es", s->period == 1 ? "s" : "",
+			     (double)s->period_ns / CLOCK_NS_PER_MS);
 	} else if (state == RECURRENCE_ABSENT) {
 		phase_without_steps(&c->filter.phase);
-		snprintf(text, sizeof(text),
-			 "no sequence of launches recurred for %u s, so that each launch is "
-			 "measured "
-			 "from now on, until the capture ends",
-			 (unsigned)(RECURRENCE_PATIENCE_NS / CLOCK_NS_PER_S));
-		deliver_notice(&c->deliver, GPUCTR_OK, text, STEPS_REMEDY);
+		deliver_tell(&c->deliver, GPUCTR_OK, STEPS_REMEDY,
+			     "no sequence of launches recurred for %u s, so that each launch is "
+			     "measured from now on, until the capture ends",
+			     (unsigned)(RECURRENCE_PATIENCE_NS / CLOCK_NS_PER_S));
 	} else if (state == RECURRENCE_LOST) {
 		phase_lost_steps(&c->filter.phase);
-		snprintf(text, sizeof(text),
-			 "the sequence of %u launches that was a step recurs no more, so that "
-			 "nothing is measured any more; %llu steps had begun",
-			 s->period, (unsigned long long)atomic_load(&c->filter.phase.steps));
-		deliver_notice(&c->deliver, GPUCTR_OK, text, STEPS_REMEDY);
+		deliver_tell(&c->deliver, GPUCTR_OK, STEPS_REMEDY,
+			     "the sequence of %u launches that was a step recurs no more, so that "
+			     "nothing is measured any more; %llu steps had begun",
+			     s->period, (unsigned long long)atomic_load(&c->filter.phase.steps));
 	}
 }
 

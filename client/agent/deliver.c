@@ -245,18 +245,15 @@ void deliver_notice_now(struct deliver *d, int code, const char *message, const 
 	}
 }
 
-static __attribute__((format(printf, 3, 4))) void tell_quota(struct deliver *d, const char *remedy,
-							     const char *format, ...)
+void deliver_tell(struct deliver *d, int code, const char *remedy, const char *format, ...)
 {
-	struct wire_message m;
-	char text[192];
+	char text[512];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	m = make_notice(d, GPUCTR_E_QUOTA, text, remedy);
-	connection_send(d->connection, &m, -1, CONNECTION_NO_LIMIT);
+	deliver_notice(d, code, text, remedy);
 }
 
 /* What the client could not notice, because it is not numbered. */
@@ -269,37 +266,38 @@ static void tell_left_out(struct deliver *d)
 	notes = d->notes_dropped;
 	lock_release(&d->lock);
 	if (n.marks > 0) {
-		tell_quota(d,
-			   "Set fewer marks, or use ranges, which cost nothing without a kernel "
-			   "in them.",
-			   "%llu NVTX marks were left out: more than %d would have waited to be "
-			   "sent",
-			   (unsigned long long)n.marks, INTERN_MARKS_MAX);
+		deliver_tell(d, GPUCTR_E_QUOTA,
+			     "Set fewer marks, or use ranges, which cost nothing without a kernel "
+			     "in them.",
+			     "%llu NVTX marks were left out: more than %d would have waited to be "
+			     "sent",
+			     (unsigned long long)n.marks, INTERN_MARKS_MAX);
 	}
 	if (n.digits > 0) {
-		tell_quota(d,
-			   "Use fewer names: numbers belong into the payload, and steps are best "
-			   "called \"step 1\", \"step 2\".",
-			   "the digits of %llu NVTX ranges were left out, which are told as one: "
-			   "the process has more than %d different ones",
-			   (unsigned long long)n.digits, INTERN_DIGITS_MAX);
+		deliver_tell(d, GPUCTR_E_QUOTA,
+			     "Use fewer names: numbers belong into the payload, and steps are best "
+			     "called \"step 1\", \"step 2\".",
+			     "the digits of %llu NVTX ranges were left out, which are told as one: "
+			     "the process has more than %d different ones",
+			     (unsigned long long)n.digits, INTERN_DIGITS_MAX);
 	}
 	if (n.ranges > 0) {
-		tell_quota(d,
-			   n.waits > 0 ? "Keep the client reading, or use fewer names."
-				       : "Use fewer names: text that changes each time belongs "
-					 "into the payload.",
-			   "at %llu launches an NVTX range was left out, and their kernels are "
-			   "told in one around it: %s",
-			   (unsigned long long)n.ranges,
-			   n.waits > 0 ? "too many names would have waited to be sent"
-				       : "the process has too many different ones");
+		deliver_tell(d, GPUCTR_E_QUOTA,
+			     n.waits > 0 ? "Keep the client reading, or use fewer names."
+					 : "Use fewer names: text that changes each time belongs "
+					   "into the payload.",
+			     "at %llu launches an NVTX range was left out, and their kernels are "
+			     "told in one around it: %s",
+			     (unsigned long long)n.ranges,
+			     n.waits > 0 ? "too many names would have waited to be sent"
+					 : "the process has too many different ones");
 	}
 	if (notes > 0) {
-		tell_quota(d, "Keep the client reading.",
-			   "%zu notices were left out: more than %d KiB of them would have waited "
-			   "to be sent",
-			   notes, DELIVER_NOTES_BYTES >> 10);
+		deliver_tell(
+			d, GPUCTR_E_QUOTA, "Keep the client reading.",
+			"%zu notices were left out: more than %d KiB of them would have waited "
+			"to be sent",
+			notes, DELIVER_NOTES_BYTES >> 10);
 	}
 }
 
@@ -440,16 +438,15 @@ static int send_image(struct deliver *d, const struct batch *b, uint64_t first)
 static void send_batch(struct deliver *d, struct batch *b, double *values, bool *measured)
 {
 	size_t n = b->n, kept;
-	char text[256];
 	int result;
 
 	result = d->evaluate ? d->evaluate(d->userdata, b, values, measured)
 			     : evaluate_batch(b->plan ? b->plan : &d->welcome->plan, b, values,
 					      measured);
 	if (result != CUPTI_SUCCESS) {
-		snprintf(text, sizeof(text), "CUPTI could not evaluate some kernels (%s, %d)",
-			 host_result_name(b->host->v, result), result);
-		deliver_notice(d, GPUCTR_E_PROFILER, text, "");
+		deliver_tell(d, GPUCTR_E_PROFILER, "",
+			     "CUPTI could not evaluate some kernels (%s, %d)",
+			     host_result_name(b->host->v, result), result);
 	}
 	/* Images are kept whole, so their launches must stay numbered as in the image. */
 	if (d->welcome->selection.raw_images) {
@@ -573,26 +570,34 @@ static bool tick(struct deliver *d, bool ending)
 	return ends && atomic_load(&d->state) >= CAPTURE_STOPPING;
 }
 
+static void send_notes(struct deliver *d)
+{
+	struct buffer notes;
+
+	lock_acquire(&d->lock);
+	notes = d->notes;
+	d->notes = (struct buffer){ 0 };
+	lock_release(&d->lock);
+	if (buffer_length(&notes) > 0) {
+		connection_send_encoded(d->connection, &notes);
+	}
+	buffer_deinit(&notes);
+}
+
 /* Waits, up to the next tick, for notes or a batch, and processes them; does the periodic work if
  * due. False: no further batch is expected, and none is queued. */
 static bool work_once(struct deliver *d, bool *ending)
 {
 	bool was_ending = *ending;
-	struct buffer notes;
 	struct batch *b;
 
 	lock_acquire(&d->lock);
 	while (list_is_empty(&d->queue) && buffer_length(&d->notes) == 0 && !was_ending &&
 	       lock_wait_until(&d->lock, &d->wake, d->next_tick_ns)) {
 	}
-	notes = d->notes;
-	d->notes = (struct buffer){ 0 };
 	b = take_batch(d);
 	lock_release(&d->lock);
-	if (buffer_length(&notes) > 0) {
-		connection_send_encoded(d->connection, &notes);
-	}
-	buffer_deinit(&notes);
+	send_notes(d);
 	if (b) {
 		work_on(d, b);
 	}
@@ -642,7 +647,9 @@ void deliver_run(struct deliver *d)
 		deliver_take_connection(d);
 	}
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
+	send_notes(d);
 	tell_left_out(d);
+	send_notes(d);
 	bye.goodbye.totals = counters_read(d->counters);
 	connection_send(d->connection, &bye, -1, CONNECTION_NO_LIMIT);
 	set_runs(d, false);

@@ -147,6 +147,10 @@ void deliver_note(struct deliver *d, const struct wire_message *m);
 /* Sends a notice to the user, with code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
+/* The same, of at most 511 bytes. */
+void deliver_tell(struct deliver *d, int code, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* As deliver_notice(); but while the thread has lent its connection, the calling thread sends the
  * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);

@@ -112,19 +112,18 @@ bool guard_name_is_collective(const char *name)
 void guard_tell(struct capture *c, uintptr_t work, const char *name)
 {
 	struct suspect *e = suspects_find(&c->suspects, work);
-	char text[512];
 
 	if (!suspect_is_certain(e) || atomic_exchange(&e->told, true)) {
 		return;
 	}
-	snprintf(text, sizeof(text),
-		 "%.300s did not end while it was waited for: it may wait for what is launched "
-		 "later, or for the CPU. It is not waited for again, and what runs beside it is "
-		 "not measured",
-		 name ? name : "a kernel");
-	deliver_notice(&c->deliver, GPUCTR_E_KERNEL_WAITS, text,
-		       "Leave such kernels out with --kernel to measure the others; see "
-		       "docs/troubleshooting.md.");
+	deliver_tell(
+		&c->deliver, GPUCTR_E_KERNEL_WAITS,
+		"Leave such kernels out with --kernel to measure the others; see "
+		"docs/troubleshooting.md.",
+		"%.300s did not end while it was waited for: it may wait for what is launched "
+		"later, or for the CPU. It is not waited for again, and what runs beside it is "
+		"not measured",
+		name ? name : "a kernel");
 }
 
 /* --- ranges --- */
@@ -244,7 +243,7 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 	limit_ns = l->collective && guard_wait_is_wide(c)
 			   ? 0
 			   : guard_wait_limit_ns(c, r->measured_pass, l->work);
-	if (guard_wait_for(c, r, l->stream, NULL, limit_ns) != IN_VAIN) {
+	if (guard_wait_for(c, r, l->stream, NULL, limit_ns)) {
 		*l->proofs += *l->proofs < PROOFS;
 		return true;
 	}

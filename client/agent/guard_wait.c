@@ -286,17 +286,17 @@ static void spoil_doubtful(struct capture *c, struct ranges *r)
 	g->doubtful = 0;
 }
 
-enum outcome guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
-			    uint64_t limit_ns)
+bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
+		    uint64_t limit_ns)
 {
 	struct wait s;
 	bool done;
 
 	if (guard_wait_is_done(c, r, only, except)) {
-		return AT_ONCE;
+		return true;
 	}
 	if (limit_ns == 0) {
-		return IN_VAIN;
+		return false;
 	}
 	spoil_doubtful(c, r);
 	s = begin_wait(c, &r->guard);
@@ -305,7 +305,7 @@ enum outcome guard_wait_for(struct capture *c, struct ranges *r, CUstream only, 
 		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs, where nothing moves */
 	}
 	note_moved(c, s.gap_ns);
-	return done ? WAITED : IN_VAIN;
+	return done;
 }
 
 uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work)
@@ -376,19 +376,19 @@ bool guard_wait_for_streams(struct capture *c, struct ranges *r, CUstream except
 {
 	struct guard *g = &r->guard;
 	uint64_t limit_ns;
-	enum outcome o;
+	bool done;
 
 	look_at_awaited(c, g, NULL);
 	limit_ns = limit_ns_of_streams(c, g, pass);
-	o = guard_wait_for(c, r, NULL, except, limit_ns);
-	if (o == IN_VAIN && limit_ns > 0) {
+	done = guard_wait_for(c, r, NULL, except, limit_ns);
+	if (!done && limit_ns > 0) {
 		guard_wait_note_in_vain(c, r, limit_ns);
-	} else if (o != IN_VAIN) {
+	} else if (done) {
 		g->in_vain = 0;
 		g->stalled = false;
 		if (!except) {
 			atomic_store(&g->other, 0);
 		}
 	}
-	return o != IN_VAIN;
+	return done;
 }

@@ -10,8 +10,6 @@
 
 #include "client/agent/guard.h"
 
-enum outcome { AT_ONCE, WAITED, IN_VAIN };
-
 /* Does the process use several contexts? */
 bool guard_wait_is_wide(const struct capture *c);
 
@@ -33,9 +31,9 @@ void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstr
 /* How long a launch waits for a kernel of this function, or for streams that run it. */
 uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work);
 
-/* Waits until guard_wait_is_done(). A wait in vain is noted in the process's account. */
-enum outcome guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
-			    uint64_t limit_ns);
+/* Waits until guard_wait_is_done(). False: in vain, which is noted in the process's account. */
+bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
+		    uint64_t limit_ns);
 
 /* To be called after a wait in vain, with its limit. */
 void guard_wait_note_in_vain(struct capture *c, struct ranges *r, uint64_t limit_ns);

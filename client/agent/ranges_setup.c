@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/ranges_setup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +26,7 @@ enum { SIZE_FIRST = 64, RETRY_MS = 100 };
 static void tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
-	char text[512];
+	bool busy = result == CUPTI_ERROR_HARDWARE_BUSY;
 
 	permission_last_refusal(&refused);
 	if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ||
@@ -41,16 +40,12 @@ static void tell_failure(struct capture *c, struct ranges *r, const char *call, 
 		deliver_notice(&c->deliver, refused.code, refused.message, refused.remedy);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s failed on GPU %u (%s, %d); its kernels run on unmeasured",
-		 call, r->device, host_result_name(&c->profiler->host, result), (int)result);
-	if (result == CUPTI_ERROR_HARDWARE_BUSY) {
-		deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-			       "One process at a time has them: another profiler (ncu, DCGM), or "
-			       "another process that is measured on this GPU. Wait for it, or "
-			       "end it.");
-	} else {
-		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
-	}
+	deliver_tell(&c->deliver, busy ? GPUCTR_E_HARDWARE_BUSY : GPUCTR_E_PROFILER,
+		     busy ? "One process at a time has them: another profiler (ncu, DCGM), or "
+			    "another process that is measured on this GPU. Wait for it, or end it."
+			  : "",
+		     "%s failed on GPU %u (%s, %d); its kernels run on unmeasured", call, r->device,
+		     host_result_name(&c->profiler->host, result), (int)result);
 }
 
 void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
@@ -76,19 +71,15 @@ static bool has_sibling(struct capture *c, const struct ranges *r)
 
 static void tell_busy(struct capture *c, struct ranges *r, const char *call)
 {
-	char text[256];
-
 	if (!has_sibling(c, r)) {
 		tell_failure(c, r, call, CUPTI_ERROR_HARDWARE_BUSY);
 		return;
 	}
-	snprintf(text, sizeof(text),
-		 "several contexts of the program use GPU %u, which has one set of counters: they "
-		 "are "
-		 "measured in turns, and kernels of the others run unmeasured",
-		 r->device);
-	deliver_notice(&c->deliver, GPUCTR_E_HARDWARE_BUSY, text,
-		       "Use one context (the primary one) for each GPU.");
+	deliver_tell(&c->deliver, GPUCTR_E_HARDWARE_BUSY,
+		     "Use one context (the primary one) for each GPU.",
+		     "several contexts of the program use GPU %u, which has one set of counters: "
+		     "they are measured in turns, and kernels of the others run unmeasured",
+		     r->device);
 }
 
 void ranges_wait(struct capture *c, struct ranges *r, const char *call)

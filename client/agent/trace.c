@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agent/trace.h"
 
-#include <stdio.h>
-
 #include "client/agent/capture.h"
 #include "client/agent/evaluate.h"
 #include "client/agent/section.h"
@@ -186,22 +184,18 @@ static const char *what_times_are(const struct capture *c)
 static void start_activity(struct capture *c)
 {
 	CUptiResult result = activity_start(c->activity, c->profiler);
-	char text[256];
 
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-		snprintf(
-			text, sizeof(text),
-			"the program uses CUPTI's activity records itself, and CUPTI gives them to "
-			"one user in a process: %s",
-			what_times_are(c));
-		deliver_notice(&c->deliver, GPUCTR_E_CUPTI_IN_USE, text, TIMES_OTHERS_REMEDY);
+		deliver_tell(&c->deliver, GPUCTR_E_CUPTI_IN_USE, TIMES_OTHERS_REMEDY,
+			     "the program uses CUPTI's activity records itself, and CUPTI gives "
+			     "them to one user in a process: %s",
+			     what_times_are(c));
 		c->reported_others = true;
 	} else if (result != CUPTI_SUCCESS) {
-		snprintf(text, sizeof(text),
-			 "CUPTI does not tell when kernels begin and end (%s, %d): %s",
-			 host_result_name(&c->profiler->host, result), (int)result,
-			 what_times_are(c));
-		deliver_notice(&c->deliver, GPUCTR_E_PROFILER, text, "");
+		deliver_tell(&c->deliver, GPUCTR_E_PROFILER, "",
+			     "CUPTI does not tell when kernels begin and end (%s, %d): %s",
+			     host_result_name(&c->profiler->host, result), (int)result,
+			     what_times_are(c));
 	}
 	if (result != CUPTI_SUCCESS) {
 		measure_ranges(c);
