@@ -81,7 +81,8 @@ void control_run(void)
 			do_job(list_entry(control.jobs.next, struct job, link));
 		} else if (!control.look) {
 			lock_wait(&control.lock, &control.change);
-		} else if (!lock_wait_until(&control.lock, &control.change, look_ns)) {
+		} else if (!lock_wait_until(&control.lock, &control.change, look_ns) &&
+			   control.look) { /* control_end() may have come as the time was over */
 			look_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 			look();
 		}

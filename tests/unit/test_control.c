@@ -74,6 +74,22 @@ TEST(the_end_may_come_before_the_thread)
 	control_run();
 }
 
+/* A capture that cannot begin is over at once. */
+TEST(the_end_may_come_as_the_thread_begins_to_look)
+{
+	for (int i = 0; i < 5000; i++) {
+		pthread_t thread;
+
+		control_host();
+		assert_int_equal(pthread_create(&thread, NULL, host_captures, NULL), 0);
+		assert_int_equal(control_start(), 0); /* it runs */
+		control_watch(look, &n_looks);
+		control_end();
+		pthread_join(thread, NULL);
+	}
+	atomic_store(&n_looks, 0);
+}
+
 /* Last, because its thread ends by itself. */
 TEST(one_thread_does_jobs_and_looks)
 {
