@@ -15,6 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/say.h"
+#include "proto/base/buf.h"
+#include "proto/base/clean.h"
+
 /* --- the program ----------------------------------------------------------------------------- */
 
 static int check_executable(const char *path)
@@ -58,6 +62,18 @@ char *child_find(const char *program, int *ret_errno)
 		path = path[n] ? path + n + 1 : NULL;
 	}
 	return NULL;
+}
+
+char *child_find_or_say(const char *program, int *ret_status)
+{
+	int error;
+	char *path = child_find(program, &error);
+
+	if (!path) {
+		say_usage("%s: %s", program, error == ENOENT ? "no such program" : strerror(error));
+		*ret_status = error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+	}
+	return path;
 }
 
 static bool is_replaced(const char *variable, const char *const *added)
@@ -227,4 +243,38 @@ const char *child_end_text(int status)
 		snprintf(text, sizeof(text), "status %d", status);
 	}
 	return text;
+}
+
+/* --- other tools ----------------------------------------------------------------------------- */
+
+/* An agent, as of a client around this one, is no other tool. */
+static const char *tool_of(const char *name)
+{
+	const char *value = getenv(name);
+	const char *slash = value ? strrchr(value, '/') : NULL;
+	bool ours = value && strcmp(slash ? slash + 1 : value, "libgpuctr-agent.so") == 0;
+
+	return value && *value && !ours ? value : NULL;
+}
+
+void child_tell_replaced(const char *const *added)
+{
+	static const char *const names[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+	CLEAN_BUF struct buf text = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *tool = is_replaced(names[i], added) ? tool_of(names[i]) : NULL;
+
+		if (tool) {
+			buf_printf(&text, "%s%s=%s", n++ > 0 ? " and " : "", names[i], tool);
+		}
+	}
+	if (n > 0) {
+		buf_printf(&text, "%s replaced by the agent: this program runs without %s",
+			   n > 1 ? " are" : " is", n > 1 ? "these tools" : "that tool");
+		say_warning("replaced", buf_string(&text),
+			    "CUDA and NVTX load one library each. Use the other tool in a run "
+			    "without gpuctr-client, or load it by LD_PRELOAD if it allows that.");
+	}
 }

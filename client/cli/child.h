@@ -24,6 +24,8 @@ struct child {
 /* Where PATH has the program, or the program itself when it has a slash. Free with free(). NULL,
  * with *ret_errno ENOENT, EACCES or ENOMEM. */
 char *child_find(const char *program, int *ret_errno);
+/* The same, and says what is wrong, with the exit status for it. */
+char *child_find_or_say(const char *program, int *ret_status);
 
 /* Starts it with the caller's descriptors, in its process group, with the signal mask given and
  * added
@@ -41,3 +43,7 @@ bool child_reap(struct child *c);
 
 /* "status 3", "signal 9, Killed". The result is valid until the next call. */
 const char *child_end_text(int status);
+
+/* CUDA and NVTX load one library each by an environment variable: warns of another tool's library
+ * that those of added take the place of in the program. */
+void child_tell_replaced(const char *const *added);

@@ -131,13 +131,8 @@ bool files_check(const struct run_options *o)
 	return r == 0;
 }
 
-bool files_keep_samples(const struct files *f)
-{
-	return f->capture->sampled;
-}
-
 /* path NULL: a temporary file. */
-static struct store_options options_of(const struct files *f, const char *path, bool keeps_samples)
+static struct store_options options_of(const struct files *f, const char *path)
 {
 	return (struct store_options){ .path = path,
 				       .force = f->options->force,
@@ -146,7 +141,7 @@ static struct store_options options_of(const struct files *f, const char *path, 
 				       .driver = f->driver,
 				       .version = gpuctr_version(),
 				       .sampled = f->capture->sampled,
-				       .keeps_samples = keeps_samples,
+				       .keeps_samples = !path || f->capture->sampled,
 				       .graphs = f->capture->graphs,
 				       .gpus = f->capture->gpus,
 				       .n_gpus = f->capture->n_gpus };
@@ -154,7 +149,7 @@ static struct store_options options_of(const struct files *f, const char *path, 
 
 static int create(struct files *f, const char *path, struct store **ret)
 {
-	const struct store_options options = options_of(f, path, files_keep_samples(f));
+	const struct store_options options = options_of(f, path);
 	struct store_error error;
 	int r = strchr(f->options->capture_path, '%') ? expand_make_folders(path) : 0;
 
@@ -172,7 +167,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 	return r;
 }
 
-/* Takes path. NULL: out of memory. */
+/* Takes path; NULL: of a temporary file. NULL: out of memory. */
 static struct file *add_file(struct files *f, char *path)
 {
 	struct file *items = realloc(f->items, (f->n + 1) * sizeof(*items));
@@ -182,7 +177,8 @@ static struct file *add_file(struct files *f, char *path)
 		return NULL;
 	}
 	f->items = items;
-	items[f->n] = (struct file){ .path = path };
+	items[f->n] =
+		(struct file){ .path = path, .is_of_all = !path || !file_is_late(f->options) };
 	return &items[f->n++];
 }
 
@@ -201,16 +197,19 @@ static bool open_early(struct files *f)
 /* Values of samples are known at the end, so nothing is sampled without it. False: told why. */
 static bool record_aside(struct files *f)
 {
-	const struct store_options options = options_of(f, NULL, true);
+	const struct store_options options = options_of(f, NULL);
 	struct store_error error = { 0 };
-	struct file *file = calloc(1, sizeof(*file));
-	int r = file ? store_create(&options, &error, &file->store) : -ENOMEM;
+	struct store *store;
 
-	if (r == 0) {
-		f->recorded = file;
-		return true;
+	if (store_create(&options, &error, &store) == 0) {
+		struct file *file = add_file(f, NULL);
+
+		if (file) {
+			file->store = store;
+			return true;
+		}
+		store_close(store);
 	}
-	free(file);
 	if (f->capture->sampled) {
 		say_error(store_error_name(error.code), error.message, error.remedy);
 		return false;
@@ -226,14 +225,10 @@ bool files_open(struct files *f, const struct run_options *options,
 	f->options = options;
 	f->capture = capture;
 	f->driver = driver;
-	if (options->capture_path && !file_is_late(options) && !open_early(f)) {
-		return false;
+	if (options->capture_path && !file_is_late(options)) {
+		return open_early(f);
 	}
-	if (f->n > 0) {
-		f->recorded = &f->items[0];
-		return true;
-	}
-	return (file_is_late(options) && !capture->sampled) || record_aside(f);
+	return (options->capture_path && !capture->sampled) || record_aside(f);
 }
 
 /* --- a process's file ------------------------------------------------------------------------ */
@@ -258,7 +253,7 @@ static bool grow(struct files *f, unsigned process)
 static struct file *find_path(struct files *f, const char *path)
 {
 	for (size_t i = 0; i < f->n; i++) {
-		if (strcmp(f->items[i].path, path) == 0) {
+		if (f->items[i].path && strcmp(f->items[i].path, path) == 0) {
 			return &f->items[i];
 		}
 	}
@@ -313,52 +308,67 @@ bool file_wake(struct file *file)
 	return file->store && store_last_error(file->store)->code == 0;
 }
 
-void file_rest(const struct files *f, struct file *file)
+void file_rest(struct file *file)
 {
-	if (file->store && file->running == 0 && file_is_late(f->options)) {
+	if (file->store && file->running == 0 && !file->is_of_all) {
 		file_check(file, store_rest(file->store));
 	}
 }
 
-static void write_claims(struct file *file, unsigned process, const struct claims *claims)
+/* The first message of a process: chooses its file. */
+static void begin(struct files *f, const struct gpuctr_process *process,
+		  const struct claims *claims)
 {
-	for (size_t i = 0; i < claims->n && file->store; i++) {
-		file_check(file, store_write_claim(file->store, process, claims->items[i]));
-	}
-}
-
-/* The first message of a process: chooses its file and writes its claims. */
-static struct file *begin(struct files *f, const struct gpuctr_process *process)
-{
-	struct claims claims = { process->claims, process->n_claims };
 	struct file *file;
 
-	if (!f->options->capture_path || !grow(f, process->process)) {
-		return NULL;
+	if (!grow(f, process->process)) {
+		return;
 	}
-	file = file_is_late(f->options) ? file_for(f, &claims, process->pid) : &f->items[0];
+	file = file_is_late(f->options) ? file_for(f, claims, process->pid) : file_of_all(f);
 	if (file) {
 		f->of_process[process->process] = (size_t)(file - f->items) + 1;
 		file->processes++;
 		file->running++;
 		file_wake(file);
-		write_claims(file, process->process, &claims);
 	}
-	return file;
+}
+
+enum { FILES_OF_PROCESS = 2 };
+
+/* Which files get what is of this process; how many. */
+static size_t files_of(const struct files *f, unsigned process, struct file *ret[FILES_OF_PROCESS])
+{
+	struct file *own = file_of(f, process), *all = file_of_all(f);
+	size_t n = 0;
+
+	if (all && all->store) {
+		ret[n++] = all;
+	}
+	if (own && own != all && own->store) {
+		ret[n++] = own;
+	}
+	return n;
 }
 
 /* --- records --------------------------------------------------------------------------------- */
 
 void files_process(struct files *f, const struct gpuctr_process *process)
 {
-	struct file *file = file_of(f, process->process);
+	const struct claims claims = { process->claims, process->n_claims };
+	bool is_new = !file_of(f, process->process);
+	struct file *to[FILES_OF_PROCESS];
+	size_t n;
 
-	file = file ? file : begin(f, process);
-	if (file && file->store) {
-		file_check(file, store_write_process(file->store, process));
+	if (is_new) {
+		begin(f, process, &claims);
 	}
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_process(file_aside(f)->store, process));
+	n = files_of(f, process->process, to);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; is_new && k < claims.n; k++) {
+			file_check(to[i], store_write_claim(to[i]->store, process->process,
+							    claims.items[k]));
+		}
+		file_check(to[i], store_write_process(to[i]->store, process));
 	}
 }
 
@@ -367,40 +377,36 @@ void files_record(struct files *f, const struct gpuctr_record *of_capture,
 {
 	struct gpuctr_record copy = *of_capture;
 	const struct gpuctr_record *record = f->capture->sampled ? &copy : of_capture;
-	struct file *file = file_of(f, record->process);
+	const struct file *own = file_of(f, record->process);
+	struct file *to[FILES_OF_PROCESS];
+	size_t n = files_of(f, record->process, to);
 	struct store_attribution columns;
 
 	copy.values = copy.errors = NULL; /* which are known at the end */
 	attribution_columns(what, &columns);
-	if (file_aside(f)) {
-		file_check(file_aside(f),
-			   store_write_record(file_aside(f)->store, record, &columns));
+	for (size_t i = 0; i < n; i++) {
+		file_check(to[i], store_write_record(to[i]->store, record, &columns));
 	}
-	if (file && file->store) {
-		file_check(file, store_write_record(file->store, record, &columns));
-	} else if (f->options && f->options->capture_path) {
-		f->unmade++;
-	}
+	f->unmade += f->options && f->options->capture_path && !(own && own->store);
 }
 
 void files_mark(struct files *f, const struct gpuctr_mark *mark)
 {
-	struct file *file = file_of(f, mark->process);
+	struct file *to[FILES_OF_PROCESS];
+	size_t n = files_of(f, mark->process, to);
 
-	if (file && file->store) {
-		file_check(file, store_write_mark(file->store, mark));
-	}
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_mark(file_aside(f)->store, mark));
+	for (size_t i = 0; i < n; i++) {
+		file_check(to[i], store_write_mark(to[i]->store, mark));
 	}
 }
 
 void files_image(struct files *f, const struct gpuctr_image *image)
 {
-	struct file *file = file_of(f, image->process);
+	struct file *to[FILES_OF_PROCESS];
+	size_t n = files_of(f, image->process, to);
 
-	if (file && file->store) {
-		file_check(file, store_write_image(file->store, image));
+	for (size_t i = 0; i < n; i++) {
+		file_check(to[i], store_write_image(to[i]->store, image));
 	}
 }
 
@@ -412,34 +418,28 @@ void files_notice(struct files *f, const struct gpuctr_notice *notice)
 	for (size_t i = 0; i < f->n; i++) {
 		struct file *file = &f->items[i];
 
-		if ((!of_process || of_process == file) && file_wake(file)) {
+		if ((!of_process || of_process == file || file->is_of_all) && file_wake(file)) {
 			file_check(file, store_write_notice(file->store, notice));
-			file_rest(f, file);
+			file_rest(file);
 		}
-	}
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_notice(file_aside(f)->store, notice));
 	}
 }
 
 void files_process_end(struct files *f, const struct gpuctr_process_end *end)
 {
-	struct file *file = file_of(f, end->process);
+	struct file *own = file_of(f, end->process), *to[FILES_OF_PROCESS];
+	size_t n = files_of(f, end->process, to);
 
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_write_process_end(file_aside(f)->store, end));
+	for (size_t i = 0; i < n; i++) {
+		file_check(to[i], store_write_process_end(to[i]->store, end));
 	}
-	if (!file) {
-		return;
-	}
-#define ADD_TOTAL(name) file->totals.name += end->totals.name;
-	GPUCTR_TOTALS(ADD_TOTAL)
+	if (own) {
+#define ADD_TOTAL(name) own->totals.name += end->totals.name;
+		GPUCTR_TOTALS(ADD_TOTAL)
 #undef ADD_TOTAL
-	if (file->store) {
-		file_check(file, store_write_process_end(file->store, end));
+		own->running -= own->running > 0;
+		file_rest(own);
 	}
-	file->running -= file->running > 0;
-	file_rest(f, file);
 }
 
 void files_flush(struct files *f)
@@ -449,9 +449,6 @@ void files_flush(struct files *f)
 			file_check(&f->items[i], store_tick(f->items[i].store));
 		}
 	}
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_tick(file_aside(f)->store));
-	}
 }
 
 void files_end(struct files *f, const struct gpuctr_end *end)
@@ -460,17 +457,14 @@ void files_end(struct files *f, const struct gpuctr_end *end)
 		struct file *file = &f->items[i];
 		struct gpuctr_end part = *end;
 
-		if (file_is_late(f->options)) {
+		if (!file->is_of_all) {
 			part.totals = file->totals;
 			part.processes = file->processes;
 		}
 		if (file_wake(file)) {
 			file_check(file, store_finish(file->store, &part));
-			file_rest(f, file);
+			file_rest(file);
 		}
-	}
-	if (file_aside(f)) {
-		file_check(file_aside(f), store_finish(file_aside(f)->store, end));
 	}
 }
 
@@ -481,7 +475,7 @@ void files_write_names(const struct files *f, const char *node, FILE *out)
 		struct stat st;
 
 		/* A name with an end of a line in it is left out. */
-		if (f->items[i].store && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
+		if (f->items[i].store && path && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
 			fprintf(out, "file\t%s\t%ju\t%s\n", node, (uintmax_t)st.st_ino, path);
 		}
 	}
@@ -492,7 +486,7 @@ size_t files_made(const struct files *f, const char **ret_first)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->items[i].store && !f->items[i].failed) {
+		if (f->items[i].path && f->items[i].store && !f->items[i].failed) {
 			*ret_first = n++ == 0 ? f->items[i].path : *ret_first;
 		}
 	}
@@ -501,19 +495,20 @@ size_t files_made(const struct files *f, const char **ret_first)
 
 uint64_t files_unsaved(const struct files *f)
 {
-	/* A temporary file is nobody's where there are others. */
-	uint64_t unsaved =
-		f->unmade + (f->n == 0 && file_aside(f) ? store_unsaved(file_aside(f)->store) : 0);
+	uint64_t unsaved = f->unmade;
 
 	for (size_t i = 0; i < f->n; i++) {
-		unsaved += f->items[i].store ? store_unsaved(f->items[i].store) : 0;
+		/* A temporary file is nobody's where there are others. */
+		bool counts = f->items[i].path || f->n == 1;
+
+		unsaved += counts && f->items[i].store ? store_unsaved(f->items[i].store) : 0;
 	}
 	return unsaved;
 }
 
 bool files_are_whole(const struct files *f)
 {
-	bool whole = files_unsaved(f) == 0 && !(f->recorded && f->recorded->failed);
+	bool whole = files_unsaved(f) == 0;
 
 	for (size_t i = 0; i < f->n; i++) {
 		whole &= !f->items[i].failed;
@@ -523,10 +518,6 @@ bool files_are_whole(const struct files *f)
 
 void files_close(struct files *f)
 {
-	if (file_aside(f)) {
-		store_close(file_aside(f)->store);
-		free(file_aside(f));
-	}
 	for (size_t i = 0; i < f->n; i++) {
 		store_close(f->items[i].store);
 		free(f->items[i].path);

@@ -16,15 +16,12 @@ struct files {
 	const struct run_options *options;
 	const struct format_capture *capture; /* lives as long */
 	const char *driver;
-	struct file *items;
+	struct file *items; /* first the one of all processes, if there is one */
 	size_t n;
 	size_t *of_process; /* by number of process: 1 + the index of its file; 0: none yet */
 	size_t n_processes;
-	uint64_t unmade; /* records of processes whose file could not be made */
-	/* All in one: the only file, or else a temporary one. NULL: it could not be made, or there
-	 * are several files and nothing is sampled. */
-	struct file *recorded;
-	struct kept kept; /* on its way there */
+	uint64_t unmade;  /* records of processes whose file could not be made */
+	struct kept kept; /* on its way into the file of all processes */
 };
 
 /* Checks, before anything waits, whether the files can be created. False: the reason was
@@ -71,7 +68,7 @@ void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
 /* A file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* Prints a line of nodes.h for each file that exists; PATH as the pattern gives it. */
+/* Prints a line of slurm.c for each file that exists; PATH as the pattern gives it. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* Are values of samples in the file that files_read() reads? */
 bool files_have_values(const struct files *f);

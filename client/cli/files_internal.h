@@ -4,8 +4,9 @@
 #include "client/cli/files.h"
 
 struct file {
-	char *path;
+	char *path;	     /* NULL: a temporary file */
 	struct store *store; /* NULL: could not be made */
+	bool is_of_all;	     /* processes; else of those that chose this name */
 	bool failed;	     /* writing failed, which was reported */
 	bool keeps;	     /* samples that were recorded elsewhere */
 	unsigned processes;
@@ -13,16 +14,16 @@ struct file {
 	struct gpuctr_totals totals; /* of those that have ended */
 };
 
-/* What is of no file of the user's, beside these. NULL: there is no such place. */
-static inline struct file *file_aside(const struct files *f)
+/* All that was recorded: the user's only file, or else a temporary one. NULL: it could not be made,
+ * or there are several files and nothing is sampled. */
+static inline struct file *file_of_all(const struct files *f)
 {
-	return f->recorded && !f->recorded->path ? f->recorded : NULL;
+	return f->n > 0 && f->items[0].is_of_all ? &f->items[0] : NULL;
 }
 
 /* --- files.c */
 /* Its name depends on processes. */
 bool file_is_late(const struct run_options *o);
-bool files_keep_samples(const struct files *f);
 /* NULL: there is none. */
 struct file *file_of(const struct files *f, unsigned process);
 /* Reports the first failure. */
@@ -30,4 +31,4 @@ void file_check(struct file *file, int r);
 /* Reopens a file. False: it cannot be written to. */
 bool file_wake(struct file *file);
 /* Closes the descriptor of a file whose processes have ended. */
-void file_rest(const struct files *f, struct file *file);
+void file_rest(struct file *file);

@@ -14,7 +14,9 @@
 /* NULL: nothing more can be recorded. */
 static struct file *recording(const struct files *f)
 {
-	return f->recorded && !f->recorded->failed ? f->recorded : NULL;
+	struct file *file = file_of_all(f);
+
+	return file && !file->failed ? file : NULL;
 }
 
 void files_sample(struct files *f, const struct kept_sample *sample)
@@ -57,7 +59,7 @@ void files_discard(struct files *f, int64_t since_ns)
 
 struct store_reader *files_read(struct files *f)
 {
-	struct file *file = f->recorded;
+	struct file *file = file_of_all(f);
 	struct store_error error = { 0 };
 	struct store_reader *reader = NULL;
 
@@ -81,7 +83,7 @@ struct store_reader *files_next(struct files *f, size_t *at)
 	struct store_reader *reader = NULL;
 	struct store_error error;
 
-	if (f->recorded) {
+	if (file_of_all(f)) {
 		return (*at)++ == 0 ? files_read(f) : NULL;
 	}
 	while (!reader && *at < f->n) {
@@ -103,14 +105,14 @@ void files_values(struct files *f, const struct gpuctr_record *record)
 {
 	struct file *file = file_of(f, record->process);
 
-	if (file && file_wake(file)) {
+	if (file && file->path && file_wake(file)) {
 		file_check(file, store_write_values(file->store, record));
 	}
 }
 
 bool files_have_values(const struct files *f)
 {
-	return f->recorded && f->recorded->path && !f->recorded->failed;
+	return recording(f) && recording(f)->path;
 }
 
 void files_values_end(struct files *f, unsigned process)
@@ -118,7 +120,7 @@ void files_values_end(struct files *f, unsigned process)
 	struct file *file = file_of(f, process);
 
 	if (file) {
-		file_rest(f, file);
+		file_rest(file);
 	}
 }
 
@@ -199,7 +201,7 @@ static void keep_unknown(struct files *f, const struct store_unknown *unknown)
 int files_share(struct files *f, struct store_reader *reader)
 {
 	const struct store_info *info = store_info(reader);
-	int r = file_is_late(f->options) && files_keep_samples(f) ? keep_samples(f, reader) : 0;
+	int r = file_is_late(f->options) ? keep_samples(f, reader) : 0;
 
 	for (size_t i = 0; r == 0 && i < info->n_processes; i++) {
 		r = keep_copies(f, reader, info->processes[i].process.process);
@@ -208,12 +210,14 @@ int files_share(struct files *f, struct store_reader *reader)
 		keep_unknown(f, &info->unknown[i]);
 	}
 	for (size_t i = 0; i < f->n; i++) {
-		file_rest(f, &f->items[i]);
+		file_rest(&f->items[i]);
 	}
 	return r;
 }
 
 void files_unsampled(struct files *f, const char *text, uint64_t sample_ns)
 {
-	file_check(f->recorded, store_write_unsampled(f->recorded->store, text, sample_ns));
+	struct file *file = file_of_all(f);
+
+	file_check(file, store_write_unsampled(file->store, text, sample_ns));
 }

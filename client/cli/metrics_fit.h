@@ -2,6 +2,11 @@
 #pragma once
 
 #include "client/cli/options.h"
+#include "proto/base/buf.h"
+
+/* Appends a line of "metrics": head, the name, its kind if it is not NULL, its unit. */
+void metric_line(struct buf *b, const char *head, const char *name, const char *kind,
+		 const char *unit);
 
 /* Prints how many passes the metrics need, and which fit together. socket, chip: NULL: the default.
  * Returns the exit status. */

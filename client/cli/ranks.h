@@ -9,27 +9,18 @@
 #include "client/cli/select.h"
 #include "proto/base/buf.h"
 
-/* One row for each process of a capture, on one node or on many: a capture of a job runs a client
- * on each node, and these write their rows for the client that prints them. Zero-initialised by the
- * caller. */
+/* What becomes of each process of a capture on this node. Zero-initialised by the caller. */
 struct ranks {
 	struct rank *items; /* owned */
 	size_t n;
-	size_t last;				     /* that was looked for */
-	size_t n_speechless;			     /* that ended without a goodbye */
-	size_t n_cut_off;			     /* that run on, and said none either */
-	uint64_t uncounted_ns, cut_off_uncounted_ns; /* the longest of these */
-	char *metric, *unit; /* the first column's, when it adds up; NULL: it does not */
 };
 
 void ranks_deinit(struct ranks *r);
 
-/* For the capture of one node. A process is left out if memory runs out. */
-void ranks_plan(struct ranks *r, const struct gpuctr_plan *plan);
-/* Adds a process that was chosen and has not attached yet. */
+/* Adds a process that was chosen and has not attached yet. A process is left out if memory runs
+ * out. */
 void ranks_expect(struct ranks *r, const struct chosen *chosen);
 void ranks_process(struct ranks *r, const struct gpuctr_process *process);
-void ranks_record(struct ranks *r, const struct gpuctr_record *record);
 /* The process was expected and does not take part. */
 void ranks_leave_out(struct ranks *r, unsigned pid, const char *why);
 /* Notes in a word why something was not measured; the first reason of a process counts. */
@@ -45,19 +36,15 @@ void ranks_look(struct ranks *r, ranks_on_stopped on_stopped, void *userdata);
 /* Calls it, once, for each process that takes part, is not stopped and has not answered yet. */
 void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, void *userdata);
 
-/* The capture is over: completes the rows of processes that never attached, or have not ended. all:
- * the totals of all processes, NULL if unknown; if only one process has not reported its end, it
- * gets what the others leave of these totals. */
-void ranks_end(struct ranks *r, const struct gpuctr_totals *all);
-
-/* Is there more to tell than one process's totals? */
-bool ranks_tell(const struct ranks *r);
-
 /* Were there processes, of which none has reported a kernel? */
 bool ranks_none_answered(const struct ranks *r);
 
-/* Says of each process why something was not measured. */
-void ranks_tell_why(const struct ranks *r);
+/* Has one ended, or lost its connection, without a goodbye? */
+bool ranks_are_speechless(const struct ranks *r);
 
-/* By rank, then by pid; at most max rows, and how many more there are. 0: all. */
-void ranks_print(struct ranks *r, size_t max, struct buf *b);
+/* The capture is over: says of each process, or else of those alone that something went wrong with,
+ * how many kernels it launched, and why some were not measured. */
+void ranks_tell(const struct ranks *r, bool each);
+
+/* For tests. Appends what is said of the process with this place. */
+void ranks_describe(const struct ranks *r, size_t i, struct buf *b);

@@ -23,9 +23,9 @@
 #include <string.h>
 
 #include "client/cli/expand.h"
-#include "client/cli/nodes.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"
+#include "client/cli/slurm.h"
 #include "client/cli/visible.h"
 #include "proto/base/clock.h"
 
@@ -320,9 +320,6 @@ static int open_capture(struct run *run)
 	const struct run_options *o = run->options;
 	struct gpuctr_capture_options options;
 
-	if (run_is_permit(run)) {
-		return permit_open(run, &run_handler);
-	}
 	options = launch_filter_capture(&o->filter);
 	options.metrics = strings_items(&o->metrics);
 	options.n_metrics = o->metrics.n;
@@ -334,9 +331,10 @@ static int open_capture(struct run *run)
 	options.timeout_ns = o->timeout_ns;
 	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
 	options.recorded = o->recorded;
-	options.trace = o->trace || o->mode == MODE_SAMPLE;
+	options.trace = o->mode == MODE_TRACE || o->mode == MODE_SAMPLE;
 	options.whole_graphs = o->graphs == GRAPHS_WHOLE;
 	options.program = o->program;
+	options.permit = o->permit;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
 	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
@@ -465,35 +463,6 @@ static void run_loop(struct run *run)
 	stop_loop(run);
 }
 
-/* In tenths of a second, and never less than it is. */
-static double seconds_up(uint64_t ns)
-{
-	const uint64_t tenth_ns = CLOCK_NS_PER_S / 10;
-
-	return (double)(ns / tenth_ns + 1) / 10;
-}
-
-/* Reports processes that were killed, called _exit(), became another program or closed the
- * descriptors of the agent, and how old their last counts are. */
-static void report_speechless(const struct run *run)
-{
-	const struct ranks *r = &run->sinks.ranks;
-	size_t n = r->n_speechless, cut_off = r->n_cut_off;
-
-	if (n > 0 && !run->options->quiet) {
-		say("%zu process%s ended without a last word: launches of %s last %.1f s may be "
-		    "in no figure",
-		    n, n == 1 ? "" : "es", n == 1 ? "its" : "their", seconds_up(r->uncounted_ns));
-	}
-	if (cut_off > 0 && !run->options->quiet) {
-		say("%zu process%s lost %s connection and run%s on: it may have closed "
-		    "descriptors that are not its own, or have become another program; launches "
-		    "of the %.1f s before that, and all later ones, may be in no figure",
-		    cut_off, cut_off == 1 ? "" : "es", cut_off == 1 ? "its" : "their",
-		    cut_off == 1 ? "s" : "", seconds_up(r->cut_off_uncounted_ns));
-	}
-}
-
 /* Reports that --torch saw no operator: torch was not imported, or Python ignores PYTHONPATH. */
 static void report_operators(const struct run *run)
 {
@@ -510,7 +479,6 @@ static void conclude(struct run *run)
 	const struct run_options *o = run->options;
 	bool written;
 
-	report_speechless(run);
 	report_operators(run);
 	run->sinks.program_refused = run->child.status == EXIT_REFUSED;
 	written = sinks_conclude(&run->sinks,
@@ -544,7 +512,7 @@ static bool choose(struct run *run)
 static void take_visible(struct run *run)
 {
 	if (run_is_on_demand(run) || run_is_following(run) || run->options->devices.n > 0 ||
-	    run->options->recorded || run->options->trace) {
+	    run->options->recorded || run->options->mode == MODE_TRACE) {
 		return;
 	}
 	visible_find(run->g, &run->visible);
@@ -607,7 +575,7 @@ static int run_whole(struct run *run)
 		run->status = EXIT_UNMEASURED; /* the other nodes' may be all that was asked for */
 	}
 	if (o->part) {
-		nodes_write(run->status, run->started ? run->sinks.records : 0);
+		slurm_write_node(run->status, run->started ? run->sinks.records : 0);
 	}
 	sinks_close(&run->sinks);
 	run->sampling = sampling_free(run->sampling);

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/replaced.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "client/cli/torch.h"
+#include "proto/base/clock.h"
 
 /* --- until the program runs ------------------------------------------------------------------ */
 
@@ -48,7 +48,7 @@ static void say_mode(const struct run *run)
 		    run->why, o->whole_steps);
 	} else if (run->why[0]) {
 		say("nothing is sampled, because %s: every launch is measured instead", run->why);
-	} else if (run_is_on_demand(run) && o->mode == MODE_UNSAID && !o->trace) {
+	} else if (run_is_on_demand(run) && o->mode == MODE_UNSAID) {
 		say("every launch is measured, because the options limit how many: --mode sample "
 		    "samples instead");
 	}
@@ -70,7 +70,7 @@ static void say_plan(const struct run *run, const struct gpuctr_opened *opened)
 					   : "GPU",
 			   opened->gpus[i].index);
 	}
-	if (run->options->trace) {
+	if (run->options->mode == MODE_TRACE) {
 		buf_text(&b, ": when kernels run, no counter is read");
 	} else if (run->sampling) {
 		buf_text(&b, ", sampled ");
@@ -131,7 +131,7 @@ static void start_program(struct run *run, struct gpuctr_capture *c)
 		say_usage("%s: cannot be run: %s", run->options->command[0], strerror(-r));
 		run_refuse(run, r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC);
 	} else {
-		replaced_tell(added);
+		child_tell_replaced(added);
 		run->started = true;
 		run->state = RUN_RUNNING;
 	}
@@ -177,7 +177,7 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 /* Kernels run as they would unmeasured, and their records come when they have ended. */
 static bool is_beside(const struct run *run)
 {
-	return run->sampling || run->options->trace;
+	return run->sampling || run->options->mode == MODE_TRACE;
 }
 
 static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *process,
@@ -199,7 +199,7 @@ static void on_process(struct gpuctr_capture *c, const struct gpuctr_process *pr
 	}
 	sinks_process(&run->sinks, process);
 	if (run->sampling) {
-		sampling_process(run->sampling, process);
+		unseen_process(sampling_unseen(run->sampling), process);
 	}
 }
 
@@ -234,7 +234,7 @@ static void on_image(struct gpuctr_capture *c, const struct gpuctr_image *image,
 	struct run *run = userdata;
 
 	if (!run_is_refused(run)) {
-		sinks_image(&run->sinks, image);
+		files_image(&run->sinks.files, image);
 	}
 }
 
@@ -247,7 +247,7 @@ static void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, vo
 	}
 	if (run->sampling) {
 		sampling_copy(run->sampling, copy);
-		sinks_copy(&run->sinks, copy);
+		files_copy(&run->sinks.files, copy);
 	}
 }
 
@@ -261,7 +261,7 @@ static void on_progress(struct gpuctr_capture *c, const struct gpuctr_totals *to
 	}
 	sinks_progress(&run->sinks, totals);
 	if (run->sampling) {
-		sampling_progress(run->sampling, totals);
+		unseen_progress(sampling_unseen(run->sampling), totals);
 	}
 }
 
@@ -305,7 +305,7 @@ static void on_process_end(struct gpuctr_capture *c, const struct gpuctr_process
 	}
 	run->n_ended++;
 	if (run->sampling) {
-		sampling_process_end(run->sampling, end);
+		unseen_process_end(sampling_unseen(run->sampling), end, (int64_t)clock_wall_ns());
 	}
 	sinks_process_end(&run->sinks, end);
 }

@@ -169,7 +169,7 @@ static bool default_metrics(struct run_options *o)
 			  "kernel ran");
 		return false;
 	}
-	if (o->trace || o->metrics.n > 0) {
+	if (o->mode == MODE_TRACE || o->metrics.n > 0) {
 		return true;
 	}
 	o->usual_metrics = true;
@@ -251,7 +251,6 @@ bool run_options_check(struct run_options *o, char **command)
 		o->recorded = true;
 		o->given |= options_bit(run_option_defs, "recorded");
 	}
-	o->trace = o->mode == MODE_TRACE;
 	return (!o->recorded || take_recording(o)) && check_mode(o) && check_paths(o) &&
 	       default_metrics(o);
 }
@@ -268,9 +267,9 @@ static bool timeline_check(struct run_options *o)
 		return false;
 	}
 	o->program = "gpuctr-client capture --timeline";
-	t->gpu = o->devices.n > 0 ? o->devices.items[0] : "0";
 	t->interval_ns = t->interval_ns ? t->interval_ns : 10000;
 	return check_paths(o) &&
+	       (o->devices.n > 0 || options_take_list(&o->devices, "devices", "0")) &&
 	       (o->metrics.n > 0 || options_take_list(&o->metrics, "metrics", sampled_metrics));
 }
 
@@ -302,7 +301,6 @@ bool capture_options_check(struct run_options *o, char **command)
 	o->program = "gpuctr-client capture";
 	o->late = "jJntrp";
 	default_mode(o);
-	o->trace = o->mode == MODE_TRACE;
 	return check_mode(o) && check_paths(o) && default_metrics(o);
 }
 
@@ -316,6 +314,5 @@ bool follow_options_check(struct run_options *o, char **command)
 	o->late = "trp";
 	o->program = o->command[0] ? last_part(o->command[0]) : "gpuctr-client follow";
 	o->no_summary = o->capture_path != NULL;
-	o->trace = o->mode == MODE_TRACE;
 	return check_mode(o) && check_paths(o) && default_metrics(o);
 }

@@ -23,13 +23,12 @@ struct run {
 	const char *path; /* the file of the program to start; NULL: others start programs, or have
 			     started them */
 	struct selected selected;
-	unsigned n_begun;    /* how many of these have begun; others had ended before the lease was
-				granted */
-	unsigned n_ended;    /* of those that have begun */
-	char owner[64];	     /* the user who runs them, if it is another one; "" */
-	size_t n_speechless; /* that ended without a goodbye */
-	unsigned n_ticks;    /* since they are measured */
-	uint64_t begin_ns;   /* when measuring began; 0: it has not */
+	unsigned n_begun;  /* how many of these have begun; others had ended before the lease was
+			      granted */
+	unsigned n_ended;  /* of those that have begun */
+	char owner[64];	   /* the user who runs them, if it is another one; "" */
+	unsigned n_ticks;  /* since they are measured */
+	uint64_t begin_ns; /* when measuring began; 0: it has not */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
@@ -93,8 +92,6 @@ static inline bool run_is_permit(const struct run *run)
 	return run->options->permit != GPUCTR_PERMIT_NONE;
 }
 
-/* As gpuctr_capture_open(). */
-int permit_open(struct run *run, const struct gpuctr_capture_handler *handler);
 void permit_opened(const struct run *run, const struct gpuctr_opened *opened);
 void permit_program_end(const struct run *run);
 /* While the command runs. */

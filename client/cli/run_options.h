@@ -29,7 +29,6 @@ struct run_options {
 	bool may_fall_back;	/* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
 	unsigned whole_steps;	/* of the latter, which nobody asked for either; 0: all launches */
 	bool usual_metrics;	/* nobody asked for others */
-	bool trace;		/* MODE_TRACE: when kernels ran, and no counter */
 	enum run_graphs graphs; /* --graphs */
 	bool devices_visible; /* devices are those of $CUDA_VISIBLE_DEVICES, and nobody named any */
 	bool force, no_wait, recorded, raw, quiet, verbose, fail_if_none;
@@ -43,7 +42,6 @@ struct run_options {
 			     nodes */
 	struct run_timeline {
 		bool is_wanted;
-		const char *gpu; /* index or UUID */
 		uint64_t interval_ns;
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
 	int ready_fd, until_fd;	    /* of follow; -1: none */

@@ -7,26 +7,9 @@
 #include "client/cli/run_internal.h"
 
 #include <errno.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "client/cli/say.h"
-
-int permit_open(struct run *run, const struct gpuctr_capture_handler *handler)
-{
-	const struct run_options *o = run->options;
-	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
-
-	options.permit = o->permit;
-	options.gpus = strings_items(&o->devices);
-	options.n_gpus = o->devices.n;
-	options.gpus_allowed = o->devices_visible;
-	options.no_wait = o->no_wait;
-	options.timeout_ns = o->timeout_ns;
-	options.program = o->program;
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	return gpuctr_capture_open(run->g, &options, handler, run, &run->capture);
-}
 
 void permit_opened(const struct run *run, const struct gpuctr_opened *opened)
 {

@@ -1,26 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The samplers of a trace, one for each GPU, which end with it. */
+
+/* The samplers of a trace, one for each GPU, which end with it. A sampler ends when its standard
+ * input does: when it is asked to, or when we are no more. What it has sampled until then still
+ * comes. One that does not end is killed. */
 
 #include "client/cli/sampling_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 
-enum { LEAST_MS = 10, TURNS_LEAST = 16 };
+enum { LEAST_MS = 10, TURNS_LEAST = 16, PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
 
 #define SILENT_NS (CLOCK_NS_PER_S / 2)
 #define TURN_NS (500 * CLOCK_NS_PER_MS)
 #define COARSE_NS UINT64_C(300000)
 #define TURN_LEAST_NS (100 * CLOCK_NS_PER_MS)
+/* One that was asked to end is killed after this time. */
+#define END_NS (5 * CLOCK_NS_PER_S)
+
+/* --- the program ----------------------------------------------------------------------------- */
+
+static const char sampler_name[] = "gpuctr-sampler";
+
+static bool find_beside(char ret[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - sizeof(sampler_name));
+	char *slash;
+
+	if (n <= 0) {
+		return false;
+	}
+	ret[n] = '\0';
+	slash = strrchr(ret, '/');
+	if (slash) {
+		memcpy(slash + 1, sampler_name, sizeof(sampler_name));
+	}
+	return slash && access(ret, X_OK) == 0;
+}
+
+/* $GPUCTR_SAMPLER, or gpuctr-sampler beside us, or where it is installed. */
+static bool find_sampler(char ret[PATH_MAX])
+{
+	const char *named = getenv("GPUCTR_SAMPLER");
+
+	if (named && *named) {
+		snprintf(ret, PATH_MAX, "%s", named);
+		return access(ret, X_OK) == 0;
+	}
+	if (find_beside(ret)) {
+		return true;
+	}
+	snprintf(ret, PATH_MAX, "%s", GPUCTR_SAMPLER_PATH);
+	return access(ret, X_OK) == 0;
+}
+
+/* What a recording holds is played by who plays its launches. */
+static bool find_player(struct sampling *s)
+{
+	const struct run_options *o = s->options;
+	const char *name =
+		strcmp(o->program, "gpuctr-replay") == 0 ? o->command[0] : "gpuctr-replay";
+	int error;
+	char *path = child_find(name, &error);
+	bool found = path && snprintf(s->path, sizeof(s->path), "%s", path) < (int)sizeof(s->path);
+
+	if (!found) {
+		sampling_note_why(s, "%s: %s", name, strerror(path ? ENAMETOOLONG : error));
+	}
+	free(path);
+	return found;
+}
+
+bool samplers_find(struct sampling *s)
+{
+	if (s->options->recorded) {
+		return find_player(s);
+	}
+	if (!find_sampler(s->path)) {
+		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
+				  s->options->may_fall_back ? ""
+							    : "; $GPUCTR_SAMPLER names another");
+		return false;
+	}
+	return true;
+}
+
+/* --- what it writes -------------------------------------------------------------------------- */
 
 /* Values come in the order of these names, and as many. */
 static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
@@ -122,7 +197,6 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 		for (size_t i = 0; i < s->n_metrics; i++) {
 			all[i] = s->sets[i] == m->set ? *values++ : NAN;
 		}
-		m->first_ns = m->first_ns ? m->first_ns : start_ns;
 		m->last_ns = end_ns;
 		sinks_sample(s->sinks, &(struct kept_sample){ m->uuid, interval_of(m), start_ns,
 							      end_ns, all });
@@ -153,6 +227,31 @@ static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
 	((struct sampler *)user)->lost += n;
 }
 
+/* How the sampler's reasons are called elsewhere. */
+static enum gpuctr_error_code code_of(enum sampler_reason reason)
+{
+	switch (reason) {
+	case SAMPLER_NO_CUPTI:
+		return GPUCTR_E_NO_CUPTI;
+	case SAMPLER_NO_GPU:
+		return GPUCTR_E_NO_GPU;
+	case SAMPLER_NO_CHIP:
+		return GPUCTR_E_CHIP_UNKNOWN;
+	case SAMPLER_METRICS:
+		return GPUCTR_E_METRIC_UNKNOWN;
+	case SAMPLER_PASSES:
+		return GPUCTR_E_TOO_MANY_PASSES;
+	case SAMPLER_NOT_ALLOWED:
+		return GPUCTR_E_GRANT_REFUSED;
+	case SAMPLER_BUSY:
+		return GPUCTR_E_HARDWARE_BUSY;
+	case SAMPLER_CUT_OFF:
+		return GPUCTR_E_REVOKED;
+	default:
+		return GPUCTR_E_PROFILER;
+	}
+}
+
 static void on_sampler_end(void *user, const struct sampler_end *end)
 {
 	struct sampler *m = user;
@@ -165,7 +264,7 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	}
 	/* One that was asked to end may lose the counters first, with our connection. */
 	if (m->life >= 0) {
-		sampling_tell_end(m->owner, end);
+		sampling_tell(m->owner, code_of(end->reason), end->remedy, "%s", end->message);
 		m->is_told = true;
 	} else if (m->owner->begun) {
 		sampling_note_why(m->owner, "%s", end->message);
@@ -193,22 +292,47 @@ static void close_output(struct sampler *m)
 	}
 }
 
+/* Reads what the pipe holds, and no more at a time: one that writes faster than we read would keep
+ * us from signals and from the daemon. 0: there may be more later; 1: its output is at its end;
+ * negative: it has written nonsense. */
+static int take(const struct sampler *m)
+{
+	static uint8_t bytes[READ_BYTES];
+	ssize_t n = 1;
+	int r = 0;
+
+	for (unsigned i = 0; i <= PIPE_BYTES / READ_BYTES && n > 0 && r == 0; i++) {
+		n = read(m->output, bytes, sizeof(bytes));
+		r = n > 0 ? sampler_reader_feed(m->reader, bytes, (size_t)n) : 0;
+	}
+	return r ? r : n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)) ? 0 : 1;
+}
+
 static void take_all(struct sampler *m)
 {
-	int r = m->output >= 0 ? sampler_take(m->output, m->reader) : 0;
+	int r = m->output >= 0 ? take(m) : 0;
 
 	if (m->output < 0 || (r == 0 && !m->strays)) {
 		return;
 	}
 	m->is_told |= m->strays || r < 0;
 	if (m->strays) {
-		sampling_tell(m->owner, "",
+		sampling_tell(m->owner, GPUCTR_OK, "",
 			      "the sampler samples another GPU or other metrics than it was asked "
 			      "for, and is ended");
 	} else if (r < 0) {
-		sampling_tell(m->owner, "", "the sampler has written nonsense, and is ended");
+		sampling_tell(m->owner, GPUCTR_OK, "",
+			      "the sampler has written nonsense, and is ended");
 	}
 	close_output(m);
+}
+
+static void ask_end(struct sampler *m)
+{
+	if (m->life >= 0) {
+		close(m->life);
+		m->life = -1;
+	}
 }
 
 /* Its output is at its end, so it is over in a moment, or has closed what it has. */
@@ -216,20 +340,23 @@ static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;
 
-	sampler_ask_end(&m->life);
+	ask_end(m);
 	while (!child_reap(&m->child) && m->child.pid != 0 && clock_now_ns() < until_ns) {
 		(void)poll(NULL, 0, LEAST_MS);
 	}
 	if (m->child.pid != 0) {
-		sampling_tell(m->owner, "", "the sampler of GPU %s has closed its output", m->uuid);
+		sampling_tell(m->owner, GPUCTR_OK, "",
+			      "the sampler of GPU %s has closed its output", m->uuid);
 	} else if (m->ended) {
-		sampling_tell(m->owner, "",
+		sampling_tell(m->owner, GPUCTR_OK, "",
 			      "the sampler of GPU %s was asked to end by somebody else", m->uuid);
 	} else {
 		m->is_cut_off = true;
-		sampling_tell(m->owner, sampler_died_remedy,
-			      "the sampler of GPU %s ended without a last word (%s)", m->uuid,
-			      child_end_text(m->child.status));
+		sampling_tell(
+			m->owner, GPUCTR_OK,
+			"Try again; the kernel's log says if it ran out of memory or crashed.",
+			"the sampler of GPU %s ended without a last word (%s)", m->uuid,
+			child_end_text(m->child.status));
 	}
 }
 
@@ -300,9 +427,15 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 	s->turn_ns = turn_of(s->options);
 	snprintf(interval, sizeof(interval), "%lluns", (unsigned long long)interval_ns);
 	snprintf(turn, sizeof(turn), "%lluns", (unsigned long long)s->turn_ns);
-	r = sampler_start(&m->child, s->path, s->options->recorded ? played : live, added, s->mask,
-			  &m->life, &m->output);
-	return r < 0 ? r : watch(s, m);
+	r = child_start_piped(&m->child, s->path,
+			      (char *const *)(uintptr_t)(s->options->recorded ? played : live),
+			      added, s->mask, &m->life, &m->output);
+	if (r < 0) {
+		return r;
+	}
+	(void)fcntl(m->output, F_SETFL, O_NONBLOCK);
+	(void)fcntl(m->output, F_SETPIPE_SZ, PIPE_BYTES);
+	return watch(s, m);
 }
 
 /* Waits a moment for outputs that are open, and reads them. False: none is. */
@@ -333,7 +466,7 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 		close_output(m);
 	}
 	while (m->child.pid != 0 && !child_reap(&m->child)) {
-		if (clock_now_ns() >= until_ns + SAMPLER_END_NS) {
+		if (clock_now_ns() >= until_ns + END_NS) {
 			say("the sampler of GPU %s (pid %d) cannot be killed: the driver holds it",
 			    m->uuid, (int)m->child.pid);
 			return;
@@ -347,11 +480,11 @@ static void reap_sampler(struct sampler *m, uint64_t until_ns)
 
 void samplers_end(struct sampling *s)
 {
-	uint64_t until_ns = clock_now_ns() + SAMPLER_END_NS;
+	uint64_t until_ns = clock_now_ns() + END_NS;
 
 	s->over = true;
 	for (size_t i = 0; i < s->n_samplers; i++) {
-		sampler_ask_end(&s->samplers[i].life);
+		ask_end(&s->samplers[i]);
 	}
 	while (clock_now_ns() < until_ns && take_from_all(s)) {
 	}

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/sampler_child.h"
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 #include "proto/base/clock.h"
@@ -24,6 +23,9 @@
  * could not for three seconds. */
 #define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 #define WORD_NS CLOCK_NS_PER_S
+/* By then a sampler has begun. CUPTI does in a second; where the driver has no persistence mode it
+ * sets up all GPUs first. */
+#define BEGIN_NS (30 * CLOCK_NS_PER_S)
 
 /* --- why not --------------------------------------------------------------------------------- */
 
@@ -81,15 +83,9 @@ static void on_samplers_over(struct sampling *s)
 	}
 }
 
-/* The reason for ranges is told with them. */
 static void tell_error(struct sampling *s, const struct gpuctr_error *error)
 {
-	if (sampling_may_fall_back(s) || s->begun) {
-		sampling_note_why(s, "%s", error->message);
-	}
-	if (!sampling_may_fall_back(s)) {
-		say_gpuctr_error(error);
-	}
+	sampling_tell(s, error->code, error->remedy, "%s", error->message);
 }
 
 /* --- the permit ------------------------------------------------------------------------------ */
@@ -147,11 +143,12 @@ static void on_permit_ready(struct gpuctr_capture *c, void *userdata)
 	if (!added) {
 		tell_error(s, gpuctr_last_error(s->g));
 	}
-	s->begin_by_ns = clock_now_ns() + SAMPLER_BEGIN_NS;
+	s->begin_by_ns = clock_now_ns() + BEGIN_NS;
 	for (size_t i = 0; r == 0 && i < s->n_samplers; i++) {
 		r = samplers_start(s, &s->samplers[i], added);
 		if (r < 0) {
-			sampling_tell(s, "", "%s: cannot be run: %s", s->path, strerror(-r));
+			sampling_tell(s, GPUCTR_OK, "", "%s: cannot be run: %s", s->path,
+				      strerror(-r));
 		}
 	}
 	if (r < 0) {
@@ -166,7 +163,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 
 	(void)c;
 	if (sampling_may_fall_back(s)) {
-		sampling_tell(s, "", "%s", notice->error.message);
+		sampling_tell(s, GPUCTR_OK, "", "%s", notice->error.message);
 	} else {
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
@@ -184,7 +181,7 @@ static bool refuses_all(int code)
 /* Another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
-	sinks_discard(s->sinks, (int64_t)(clock_wall_ns() - UNSEEN_NS));
+	files_discard(&s->sinks->files, (int64_t)(clock_wall_ns() - UNSEEN_NS));
 	say("what was sampled in the last %d s is discarded: another user may have computed there",
 	    (int)(UNSEEN_NS / CLOCK_NS_PER_S));
 }
@@ -232,12 +229,11 @@ static const struct gpuctr_capture_handler permit_handler = {
 static int open_permit(struct sampling *s)
 {
 	const struct run_options *o = s->options;
-	const char *const one[] = { o->timeline.gpu };
 	struct gpuctr_capture_options options = GPUCTR_INIT(gpuctr_capture_options);
 
 	options.permit = GPUCTR_PERMIT_BY_PRELOAD;
-	options.gpus = sampling_is_alone(s) ? one : strings_items(&o->devices);
-	options.n_gpus = sampling_is_alone(s) ? 1 : o->devices.n;
+	options.gpus = strings_items(&o->devices);
+	options.n_gpus = o->devices.n;
 	options.gpus_allowed = o->devices_visible;
 	options.processes = s->selected->ids;
 	options.n_processes = s->selected->n;
@@ -342,38 +338,6 @@ static bool are_names_of_cupti(const struct strings *metrics)
 	return true;
 }
 
-/* What a recording holds is played by who plays its launches. */
-static bool find_player(struct sampling *s)
-{
-	const struct run_options *o = s->options;
-	const char *name =
-		strcmp(o->program, "gpuctr-replay") == 0 ? o->command[0] : "gpuctr-replay";
-	int error;
-	char *path = child_find(name, &error);
-	bool found = path && snprintf(s->path, sizeof(s->path), "%s", path) < (int)sizeof(s->path);
-
-	if (!found) {
-		sampling_note_why(s, "%s: %s", name, strerror(path ? ENAMETOOLONG : error));
-	}
-	free(path);
-	return found;
-}
-
-/* False: why is known. */
-static bool find_program(struct sampling *s)
-{
-	if (s->options->recorded) {
-		return find_player(s);
-	}
-	if (!sampler_find(s->path)) {
-		sampling_note_why(s, "gpuctr-sampler is not there (%s)%s", s->path,
-				  s->options->may_fall_back ? ""
-							    : "; $GPUCTR_SAMPLER names another");
-		return false;
-	}
-	return true;
-}
-
 static struct sampler *find_sampler(struct sampling *s, const char *gpu)
 {
 	for (size_t i = 0; i < s->n_samplers; i++) {
@@ -389,7 +353,7 @@ static void on_unknown(void *user, const struct store_unknown *unknown)
 	struct sampling *s = user;
 
 	if (find_sampler(s, unknown->gpu)) {
-		sinks_unknown(s->sinks, unknown);
+		files_unknown(&s->sinks->files, unknown);
 	}
 }
 
@@ -424,7 +388,7 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 	s->unseen.on_unknown = on_unknown;
 	s->unseen.last_sample = last_sample;
 	s->unseen.user = s;
-	if (!find_program(s)) {
+	if (!samplers_find(s)) {
 		refuse(s);
 		return s;
 	}
@@ -508,19 +472,9 @@ void sampling_play(struct sampling *s)
 	}
 }
 
-void sampling_process(struct sampling *s, const struct gpuctr_process *process)
+struct unseen *sampling_unseen(struct sampling *s)
 {
-	unseen_process(&s->unseen, process);
-}
-
-void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end)
-{
-	unseen_process_end(&s->unseen, end, (int64_t)clock_wall_ns());
-}
-
-void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals)
-{
-	unseen_progress(&s->unseen, totals);
+	return &s->unseen;
 }
 
 void sampling_record(struct sampling *s, const struct gpuctr_record *r)
@@ -535,16 +489,6 @@ void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy)
 	unseen_ran(&s->unseen, copy->process, copy->device, copy->start_ns + copy->duration_ns);
 }
 
-static void tell_one_silent(struct sampling *s, const struct sampler *m)
-{
-	if (sampling_may_fall_back(s)) {
-		sampling_note_why(s, "the sampler of GPU %s has not begun for %d s", m->uuid,
-				  (int)(SAMPLER_BEGIN_NS / CLOCK_NS_PER_S));
-	} else {
-		sampler_tell_silent(m->uuid, m->child.pid);
-	}
-}
-
 /* The GPU is not held for a sampler that hangs. */
 static void tell_silent(struct sampling *s)
 {
@@ -552,7 +496,15 @@ static void tell_silent(struct sampling *s)
 		const struct sampler *m = &s->samplers[i];
 
 		if (!m->begun) {
-			tell_one_silent(s, m);
+			sampling_tell(
+				s, GPUCTR_OK,
+				"The driver or CUPTI does not answer it, or "
+				"$GPUCTR_SAMPLER is none. The kernel's log may have errors "
+				"(Xid) of that GPU; `nvidia-smi -pm 1` spares the driver the "
+				"setting up",
+				"the sampler of GPU %s (pid %d) has not begun for %d s, and is "
+				"given up",
+				m->uuid, (int)m->child.pid, (int)(BEGIN_NS / CLOCK_NS_PER_S));
 		}
 	}
 }
@@ -664,14 +616,6 @@ bool sampling_is_whole(const struct sampling *s)
 		}
 	}
 	return true;
-}
-
-double sampling_cores(const struct sampling *s)
-{
-	const struct sampler *m = &s->samplers[0];
-
-	return m->last_ns > m->first_ns ? (double)m->end.cpu_ns / (double)(m->last_ns - m->first_ns)
-					: 0;
 }
 
 const struct gpuctr_error *sampling_error(const struct sampling *s)

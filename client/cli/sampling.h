@@ -15,6 +15,7 @@
 #include "client/cli/child.h"
 #include "client/cli/run_options.h"
 #include "client/cli/sinks.h"
+#include "client/cli/unseen.h"
 
 enum { SAMPLING_GPUS_MAX = 16 };
 
@@ -47,11 +48,10 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan);
 
 /* The trace is ready. */
 void sampling_play(struct sampling *s);
-void sampling_process(struct sampling *s, const struct gpuctr_process *process);
-void sampling_process_end(struct sampling *s, const struct gpuctr_process_end *end);
-void sampling_progress(struct sampling *s, const struct gpuctr_totals *totals);
 void sampling_record(struct sampling *s, const struct gpuctr_record *record);
 void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy);
+/* Hears of processes and of what was seen. */
+struct unseen *sampling_unseen(struct sampling *s);
 void sampling_tick(struct sampling *s);
 
 /* In the trace's on_end: ends the samplers, waits for what they have sampled, and gives the lease
@@ -68,8 +68,6 @@ const struct gpuctr_error *sampling_error(const struct sampling *s);
 
 /* Has each sampler said its last word? Else samples may be missing at the end. */
 bool sampling_is_whole(const struct sampling *s);
-/* How many cores the first sampler took. */
-double sampling_cores(const struct sampling *s);
 /* "a,b": the metrics, once they are known; valid as long as s. */
 const char *sampling_metrics(const struct sampling *s);
 /* Appends how samples are taken, "each 10.0 us". */

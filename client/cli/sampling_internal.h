@@ -5,7 +5,6 @@
 
 #include <limits.h>
 
-#include "client/cli/unseen.h"
 #include "client/sampler/stream.h"
 #include "proto/base/buf.h"
 
@@ -23,8 +22,8 @@ struct sampler {
 	bool strays;  /* it samples what it was not asked for */
 	bool is_told; /* why it is over */
 	bool is_joined;
-	int64_t first_ns, last_ns; /* of its samples; 0: none has come */
-	struct sampler_end end;	   /* but for its texts */
+	int64_t last_ns;	/* the end of its last sample; 0: none has come */
+	struct sampler_end end; /* but for its texts */
 	uint64_t lost;
 	bool is_cut_off; /* it has ended without a last word: it may have lost more */
 };
@@ -78,12 +77,14 @@ bool sampling_may_fall_back(const struct sampling *s);
 /* Why it is refused; the first reason stays. */
 __attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
 							     ...);
-/* The same, and where nothing else will do it is said at once, with the remedy. */
-void sampling_tell_end(struct sampling *s, const struct sampler_end *end);
-__attribute__((format(printf, 3, 4))) void sampling_tell(struct sampling *s, const char *remedy,
-							 const char *format, ...);
+/* The same, and where nothing else will do it is said at once, with the remedy. code GPUCTR_OK: it
+ * has none. */
+__attribute__((format(printf, 4, 5))) void
+sampling_tell(struct sampling *s, int code, const char *remedy, const char *format, ...);
 
 /* --- samplers.c */
+/* What samples, or plays recorded samples. False: why is known. */
+bool samplers_find(struct sampling *s);
 /* 0, or a negative errno. */
 int samplers_start(struct sampling *s, struct sampler *m, const char *const *added);
 /* They are asked to end, all before one is waited for, and what they have sampled is read until

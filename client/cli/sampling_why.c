@@ -30,7 +30,7 @@ void sampling_note_why(struct sampling *s, const char *format, ...)
 	note(s, text);
 }
 
-void sampling_tell(struct sampling *s, const char *remedy, const char *format, ...)
+void sampling_tell(struct sampling *s, int code, const char *remedy, const char *format, ...)
 {
 	char text[SAMPLER_TEXT_BYTES];
 	va_list args;
@@ -41,43 +41,13 @@ void sampling_tell(struct sampling *s, const char *remedy, const char *format, .
 	if (sampling_may_fall_back(s) || s->begun) {
 		note(s, text);
 	}
-	if (!sampling_may_fall_back(s)) {
+	if (sampling_may_fall_back(s)) {
+		return;
+	}
+	if (code != GPUCTR_OK) {
+		say_error(gpuctr_error_name(code), text, remedy);
+	} else {
 		say("%s%s%s", text, *remedy ? ". " : "", remedy);
-	}
-}
-
-/* How the sampler's reasons are called elsewhere. */
-static enum gpuctr_error_code code_of(enum sampler_reason reason)
-{
-	switch (reason) {
-	case SAMPLER_NO_CUPTI:
-		return GPUCTR_E_NO_CUPTI;
-	case SAMPLER_NO_GPU:
-		return GPUCTR_E_NO_GPU;
-	case SAMPLER_NO_CHIP:
-		return GPUCTR_E_CHIP_UNKNOWN;
-	case SAMPLER_METRICS:
-		return GPUCTR_E_METRIC_UNKNOWN;
-	case SAMPLER_PASSES:
-		return GPUCTR_E_TOO_MANY_PASSES;
-	case SAMPLER_NOT_ALLOWED:
-		return GPUCTR_E_GRANT_REFUSED;
-	case SAMPLER_BUSY:
-		return GPUCTR_E_HARDWARE_BUSY;
-	case SAMPLER_CUT_OFF:
-		return GPUCTR_E_REVOKED;
-	default:
-		return GPUCTR_E_PROFILER;
-	}
-}
-
-void sampling_tell_end(struct sampling *s, const struct sampler_end *end)
-{
-	if (sampling_may_fall_back(s) || s->begun) {
-		note(s, end->message);
-	}
-	if (!sampling_may_fall_back(s)) {
-		say_error(gpuctr_error_name(code_of(end->reason)), end->message, end->remedy);
 	}
 }
 

@@ -18,20 +18,6 @@
 /* Whether a status line is on the terminal, and the prefix of each message. */
 static bool status_shown;
 static const char *node;
-static char first_error[256];
-
-const char *say_first_error(void)
-{
-	return first_error;
-}
-
-static void note_error(const char *name, const char *message)
-{
-	if (!*first_error) {
-		snprintf(first_error, sizeof(first_error), "%s%s%s", name, *name ? ": " : "",
-			 message);
-	}
-}
 
 void say_set_node(const char *name)
 {
@@ -93,7 +79,6 @@ static void put_message(const char *who, const char *head, unsigned color, const
 
 void say_error(const char *name, const char *message, const char *remedy)
 {
-	note_error(name, message);
 	put_message("gpuctr-client: ", "error", 31, name, message, remedy);
 }
 
@@ -113,11 +98,10 @@ void say_failure(struct gpuctr *g, int result)
 
 void say_warning(const char *name, const char *message, const char *remedy)
 {
-	note_error(name, message);
 	put_message("gpuctr: ", "warning", 33, name, message, remedy);
 }
 
-static void put_formatted(const char *head, bool is_error, const char *format, va_list args)
+static void put_formatted(const char *head, const char *format, va_list args)
 {
 	char *text;
 	struct buf b = { 0 };
@@ -128,9 +112,6 @@ static void put_formatted(const char *head, bool is_error, const char *format, v
 	buf_text(&b, head);
 	text_terminal(&b, text);
 	buf_char(&b, '\n');
-	if (is_error) {
-		note_error("", text);
-	}
 	free(text);
 	put(&b);
 }
@@ -140,7 +121,7 @@ void say_usage(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	put_formatted("gpuctr-client: ", true, format, args);
+	put_formatted("gpuctr-client: ", format, args);
 	va_end(args);
 }
 
@@ -149,7 +130,7 @@ void say(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	put_formatted("gpuctr: ", false, format, args);
+	put_formatted("gpuctr: ", format, args);
 	va_end(args);
 }
 

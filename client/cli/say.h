@@ -23,8 +23,6 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
 /* The prefix of each message, for one of several nodes; borrowed. NULL: none. */
 void say_set_node(const char *node);
-/* The first error or warning of this process, as "name: message"; "": there was none. */
-const char *say_first_error(void);
 
 /* Lines that are safe already. */
 struct buf;

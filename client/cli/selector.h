@@ -15,32 +15,7 @@ struct selector {
 	bool all, everybodys; /* of one's own; and others', for root */
 };
 
-/* Rows of a table of options, for a struct that has a struct selector as this member. */
-#define SELECTOR_OPTIONS(of, member, verbs)                                            \
-	{ 'p',                                                                         \
-	  "pid",                                                                       \
-	  "LIST",                                                                      \
-	  "these processes in standby, by number",                                     \
-	  OPTION_TAKEN(selector_take_pids, of, member.pids),                           \
-	  verbs },                                                                     \
-		{ 0,                                                                   \
-		  "program",                                                           \
-		  "GLOB",                                                              \
-		  "programs in standby whose name matches",                            \
-		  OPTION_AT(LIST, of, member.programs),                                \
-		  verbs },                                                             \
-		{ 0,                                                                   \
-		  "job",                                                               \
-		  "LIST",                                                              \
-		  "a scheduler's JOB, JOB.STEP or ARRAYJOB_TASK, on all of its nodes", \
-		  OPTION_AT(LIST, of, member.jobs),                                    \
-		  verbs },                                                             \
-	{                                                                              \
-		'a', "all", NULL, "my programs in standby; for root, everybody's",     \
-			OPTION_TAKEN(selector_take_all, of, member), verbs             \
-	}
-
-/* Of these rows: pids is a struct strings, s a struct selector. */
+/* For rows of a table of options: pids is a struct strings, s a struct selector. */
 bool selector_take_pids(void *pids, const char *value);
 bool selector_take_all(void *s, const char *value);
 

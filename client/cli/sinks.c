@@ -4,7 +4,7 @@
  * records; the others and the program go on. What a run prints at its end is the report of its
  * files; a run without -o has a temporary one. */
 
-#include "client/cli/sinks_internal.h"
+#include "client/cli/sinks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,6 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 {
 	s->options = options;
 	s->driver = strdup(opened->driver ? opened->driver : "");
-	ranks_plan(&s->ranks, opened->plan);
 	s->attributor = attributor_new();
 	if (!s->driver || !s->attributor) {
 		return no_memory();
@@ -79,7 +78,7 @@ bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		.sampled = options->mode == MODE_SAMPLE || options->timeline.is_wanted,
 		.timeline = options->timeline.is_wanted,
 		.is_foreign = opened->owner && opened->owner[0],
-		.graphs = (options->trace || options->mode == MODE_SAMPLE) &&
+		.graphs = (options->mode == MODE_TRACE || options->mode == MODE_SAMPLE) &&
 			  options->graphs != GRAPHS_WHOLE,
 	};
 	return copy_gpus(s, opened) || no_memory();
@@ -148,7 +147,6 @@ void sinks_record(struct sinks *s, const struct gpuctr_record *record)
 	if (s->capture.sampled) {
 		return;
 	}
-	ranks_record(&s->ranks, record);
 	if (s->stream) {
 		jsonl_record(stream_jsonl(s->stream), stream_line(s->stream, 1), record, &what);
 	}
@@ -162,11 +160,6 @@ void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark)
 	}
 }
 
-void sinks_image(struct sinks *s, const struct gpuctr_image *image)
-{
-	files_image(&s->files, image);
-}
-
 void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 {
 	s->records += s->capture.timeline;
@@ -176,26 +169,11 @@ void sinks_sample(struct sinks *s, const struct kept_sample *sample)
 	}
 }
 
-void sinks_unknown(struct sinks *s, const struct store_unknown *unknown)
-{
-	files_unknown(&s->files, unknown);
-}
-
-void sinks_discard(struct sinks *s, int64_t since_ns)
-{
-	files_discard(&s->files, since_ns);
-}
-
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns)
 {
 	s->unsampled = text;
 	s->sample_ns = sample_ns;
 	files_unsampled(&s->files, text, sample_ns);
-}
-
-void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy)
-{
-	files_copy(&s->files, copy);
 }
 
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice)
@@ -343,19 +321,6 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
-enum { SUMMARY_ROWS = 20 };
-
-/* A program may have any number of children, so their notices are limited; each notice of a chosen
- * process is printed. */
-static void print_ranks(struct sinks *s, struct buf *b)
-{
-	bool chosen = !selector_is_empty(&s->options->selector);
-
-	if (ranks_tell(&s->ranks)) {
-		ranks_print(&s->ranks, chosen ? 0 : SUMMARY_ROWS, b);
-	}
-}
-
 /* What no file tells: what only this run knows, and totals where a file could not take its end, or
  * where processes have no file. */
 static void add_known(const struct sinks *s, struct report_source *source)
@@ -375,10 +340,10 @@ static void add_known(const struct sinks *s, struct report_source *source)
 		buf_text(&source->unsampled, s->unsampled);
 		end->sampled_ns = s->sample_ns;
 	}
-	source->speechless = 0; /* run.c has told for how long */
+	source->speechless = 0; /* ranks_tell() says for how long */
 	source->summary->processes = 0;
 	source->summary->processes_here = s->processes;
-	end->speechless = s->ranks.n_speechless + s->ranks.n_cut_off > 0;
+	end->speechless = ranks_are_speechless(&s->ranks);
 }
 
 /* The report of what was recorded. False: it cannot be read, which was told. */
@@ -425,8 +390,6 @@ static void conclude(struct sinks *s, bool with_summary)
 	if (s->capture.timeline) {
 		print_timeline(s, &b);
 		buf_clear(&b);
-	} else if (with_summary) {
-		print_ranks(s, &b);
 	}
 	if (with_summary && (s->records > 0 || s->capture.timeline)) {
 		add_next(s->options, &s->files, &b);
@@ -462,7 +425,9 @@ bool sinks_conclude(struct sinks *s, bool with_summary)
 	if (!s->is_ended) {
 		end_untold(s);
 	}
-	ranks_end(&s->ranks, &s->totals);
+	if (!s->options->quiet || s->options->part) {
+		ranks_tell(&s->ranks, !selector_is_empty(&s->options->selector));
+	}
 	if (with_summary || (s->records == 0 && !s->capture.timeline)) {
 		conclude(s, with_summary);
 	}
@@ -477,9 +442,6 @@ void sinks_close(struct sinks *s)
 {
 	sinks_close_stream(s);
 	if (s->options && s->options->part) {
-		if (s->options->capture_path) {
-			ranks_tell_why(&s->ranks);
-		}
 		files_write_names(&s->files, expand_node(), stdout);
 	}
 	ranks_deinit(&s->ranks);

@@ -7,8 +7,8 @@
 #include "client/cli/sampled.h"
 #include "client/cli/stream.h"
 
-/* Where records go: capture files, of which the summary is the report, and the live stream.
- * Zero-initialised by the caller. */
+/* Where records go: capture files, of which the summary is the report, and the live stream. What is
+ * of the files alone they get themselves (files.h). Zero-initialised by the caller. */
 struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
@@ -50,12 +50,7 @@ bool sinks_open(struct sinks *s);
 void sinks_process(struct sinks *s, const struct gpuctr_process *process);
 void sinks_record(struct sinks *s, const struct gpuctr_record *record);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
-void sinks_image(struct sinks *s, const struct gpuctr_image *image);
-/* What a run that is sampled is made of. */
 void sinks_sample(struct sinks *s, const struct kept_sample *sample);
-void sinks_copy(struct sinks *s, const struct gpuctr_copy *copy);
-void sinks_unknown(struct sinks *s, const struct store_unknown *unknown);
-void sinks_discard(struct sinks *s, int64_t since_ns);
 /* No more comes: finds the values, s->sampled, and gives them to records. */
 void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user);
 /* The length of a sample, and how many kernels have no value, by reason; text lives as long. */
@@ -74,3 +69,12 @@ void sinks_flush(struct sinks *s);
  * all could be written. */
 bool sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);
+
+/* --- between its files */
+void sinks_close_stream(struct sinks *s);
+/* --- sinks_sampled.c */
+/* What has the values of records, where the file that is read has not; or NULL. */
+struct sampled *sinks_sampled(const struct sinks *s);
+/* The stream of a sampled run, of what was recorded. Its reader is waited for: nothing is dropped.
+ */
+void sinks_write_stream(struct sinks *s);

@@ -2,12 +2,18 @@
 
 /* What was recorded of a sampled run gets its values, and goes to the stream. */
 
-#include "client/cli/sinks_internal.h"
+#include "client/cli/sinks.h"
 
 #include "client/cli/say.h"
 #include "client/report/reading.h"
 
 enum { PAUSE_RECORDS = 4096 };
+
+void sinks_close_stream(struct sinks *s)
+{
+	s->stream_is_cut |= !stream_close(s->stream);
+	s->stream = NULL;
+}
 
 struct valuing {
 	struct sinks *sinks;
@@ -27,7 +33,6 @@ static int value_record(const struct gpuctr_record *recorded, const struct attri
 		files_values(&v->sinks->files, &record);
 	}
 	v->n++;
-	ranks_record(&v->sinks->ranks, &record);
 	if (v->n % PAUSE_RECORDS == 0) {
 		v->on_pause(v->user);
 	}

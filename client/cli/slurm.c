@@ -4,7 +4,10 @@
  * all: a step beside the job's own (srun --overlap) is this client on each node, and each writes
  * its files. A name may stand for several jobs, the components of a heterogeneous one or the tasks
  * of an array: each has a step of its own. What the nodes' clients say comes as it is on standard
- * error; on standard output srun brings what nodes.c reads.
+ * error. * Each node's client writes lines to its standard output, fields with tabs between them:
+ *
+ *	file	NODE	INODE	PATH
+ *	node	NAME	STATUS	KERNELS
  *
  * srun runs in a process group of its own: a Ctrl-C ends the measuring by SIGUSR1, which srun
  * passes on. If gpuctr-client is killed, the kernel sends srun that SIGUSR1. */
@@ -14,29 +17,30 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <uv.h>
 
+#include "client/cli/child.h"
 #include "client/cli/expand.h"
-#include "client/cli/nodes.h"
 #include "client/cli/say.h"
-#include "client/cli/signals.h"
+#include "proto/base/clean.h"
 
 enum { JOBS_MAX = 64, PIECE_BYTES = 16384, OUTPUT_BYTES = 16 << 20, PATIENCE_MS = 1500 };
 
-/* A program of Slurm's, and what it writes. */
+/* A program of Slurm's, and its standard output. */
 struct program {
 	pid_t pid;
-	int fd; /* -1: its output has ended */
-	struct buf out;
-	uv_poll_t poll;
-	struct running *running;
+	int fd;
 };
 
 struct job {
@@ -89,6 +93,21 @@ static int start(char *const *argv, bool with_errors, struct program *ret)
 	return 0;
 }
 
+/* Until it closes its output. Several are read one after the other: what they write fits into a
+ * pipe, or waits. */
+static void read_output(const struct program *p, struct buf *ret)
+{
+	ssize_t n;
+
+	do {
+		n = buf_reserve(ret, PIECE_BYTES) && ret->n < OUTPUT_BYTES
+			    ? read(p->fd, ret->data + ret->n, PIECE_BYTES)
+			    : 0;
+		ret->n += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	close(p->fd);
+}
+
 /* The exit status, or 128 + the signal. */
 static int wait_status(pid_t pid)
 {
@@ -100,100 +119,6 @@ static int wait_status(pid_t pid)
 		}
 	}
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-struct running {
-	struct program *programs;
-	size_t n;
-	uv_loop_t loop;
-	uv_timer_t timer;
-	uv_poll_t signal_poll;
-	struct signals signals;
-	const char *waited_for; /* NULL: a signal ends the programs */
-};
-
-static void close_handle(uv_handle_t *handle, void *userdata)
-{
-	if (!uv_is_closing(handle)) {
-		uv_close(handle, NULL);
-	}
-}
-
-static void on_output(uv_poll_t *handle, int status, int events)
-{
-	struct program *p = handle->data;
-	ssize_t n = buf_reserve(&p->out, PIECE_BYTES) && p->out.n < OUTPUT_BYTES
-			    ? read(p->fd, p->out.data + p->out.n, PIECE_BYTES)
-			    : 0;
-	bool open = false;
-
-	if (n > 0) {
-		p->out.n += (size_t)n;
-	}
-	if (n > 0 || (n < 0 && errno == EINTR)) {
-		return;
-	}
-	uv_poll_stop(handle);
-	close(p->fd);
-	p->fd = -1;
-	for (size_t i = 0; i < p->running->n; i++) {
-		open = open || p->running->programs[i].fd >= 0;
-	}
-	if (!open) {
-		uv_walk(&p->running->loop, close_handle, NULL);
-	}
-}
-
-static void on_patience(uv_timer_t *timer)
-{
-	const struct running *r = timer->data;
-
-	say("waiting for %s, which has not answered yet (Ctrl-C gives up)", r->waited_for);
-}
-
-static void on_signal(uv_poll_t *handle, int status, int events)
-{
-	struct running *r = handle->data;
-	struct signal_event event;
-
-	while (signals_next(&r->signals, &event)) {
-		if (event.signo == SIGCHLD) {
-			continue;
-		}
-		signals_release(&r->signals);
-		say("ending the capture on all nodes");
-		for (size_t i = 0; i < r->n; i++) {
-			kill(r->programs[i].pid, SIGUSR1);
-		}
-	}
-}
-
-/* Until all have closed their outputs. */
-static void run(struct program *programs, size_t n, const char *waited_for)
-{
-	static const struct child none;
-	struct running r = { .programs = programs, .n = n, .waited_for = waited_for };
-
-	r.signals.fd = -1;
-	uv_loop_init(&r.loop);
-	for (size_t i = 0; i < n; i++) {
-		programs[i].running = &r;
-		programs[i].poll.data = &programs[i];
-		uv_poll_init(&r.loop, &programs[i].poll, programs[i].fd);
-		uv_poll_start(&programs[i].poll, UV_READABLE, on_output);
-	}
-	if (waited_for) {
-		r.timer.data = &r;
-		uv_timer_init(&r.loop, &r.timer);
-		uv_timer_start(&r.timer, on_patience, PATIENCE_MS, 0);
-	} else if (signals_open(&r.signals, &none) == 0) {
-		r.signal_poll.data = &r;
-		uv_poll_init(&r.loop, &r.signal_poll, r.signals.fd);
-		uv_poll_start(&r.signal_poll, UV_READABLE, on_signal);
-	}
-	uv_run(&r.loop, UV_RUN_DEFAULT);
-	uv_loop_close(&r.loop);
-	signals_close(&r.signals);
 }
 
 /* --- which jobs ------------------------------------------------------------------------------ */
@@ -238,15 +163,21 @@ static bool find_jobs(char *name, struct jobs *ret)
 			 (char *)"-o",
 			 (char *)"%A|%i|%T|%D|%r",
 			 NULL };
-	struct program squeue = { .fd = -1 };
+	CLEAN_BUF struct buf out = { 0 };
+	struct program squeue;
 	const char *said, *wrong = NULL;
-	int status = start(argv, true, &squeue) == 0 ? 0 : 127;
+	int status = 127;
 
-	if (status == 0) {
-		run(&squeue, 1, "squeue");
+	if (start(argv, true, &squeue) == 0) {
+		struct pollfd answer = { .fd = squeue.fd, .events = POLLIN };
+
+		if (poll(&answer, 1, PATIENCE_MS) == 0) {
+			say("waiting for squeue, which has not answered yet (Ctrl-C gives up)");
+		}
+		read_output(&squeue, &out);
 		status = wait_status(squeue.pid);
 	}
-	said = buf_string(&squeue.out);
+	said = buf_string(&out);
 	for (const char *p = said; *p && !wrong; p = strchrnul(p, '\n'), p += *p != '\0') {
 		wrong = take_job(ret, name, p) ? NULL : p;
 	}
@@ -271,7 +202,6 @@ static bool find_jobs(char *name, struct jobs *ret)
 			    "as with --here.");
 		ret->n = 0;
 	}
-	buf_deinit(&squeue.out);
 	return ret->n > 0;
 }
 
@@ -352,6 +282,116 @@ bool slurm_is_meant(const struct run_options *o)
 	       is_there("srun") && is_there("squeue");
 }
 
+/* --- what becomes of their nodes -------------------------------------------------------------- */
+
+/* The clients on the nodes. */
+struct nodes {
+	unsigned expected;
+	size_t n, begun; /* that have said how they ended; that had something to measure */
+	uint64_t kernels;
+	struct strings files; /* that are here */
+};
+
+void slurm_write_node(int status, uint64_t kernels)
+{
+	printf("node\t%s\t%d\t%" PRIu64 "\n", expand_node(), status, kernels);
+	fflush(stdout);
+}
+
+static void take_node(struct nodes *nodes, const char *line)
+{
+	uint64_t kernels;
+	char name[64];
+	int status;
+
+	if (sscanf(line, "node\t%63[^\t\n]\t%d\t%" SCNu64, name, &status, &kernels) < 3) {
+		return;
+	}
+	nodes->n++;
+	nodes->begun += status != EXIT_UNMEASURED;
+	nodes->kernels += kernels;
+	if (status != 0) {
+		say("%s ended with status %d: its messages are above", name, status);
+	}
+}
+
+/* If the node shares the folder with this machine, its file is here. A node may name anything: what
+ * is no regular file is not opened. (NFS may show an old state of a file: its size is not
+ * compared.) */
+static void take_file(struct nodes *nodes, const char *line)
+{
+	char node[64], path[4096];
+	uintmax_t inode;
+	struct stat st;
+
+	if (sscanf(line, "file\t%63[^\t\n]\t%ju\t%4095[^\n]", node, &inode, path) != 3) {
+		return;
+	}
+	if (lstat(path, &st) < 0) {
+		say("%s is on %s, which shares no such folder with this machine", path, node);
+	} else if (!S_ISREG(st.st_mode) || st.st_ino != inode) {
+		say("%s is another file here: the one of %s stays there", path, node);
+	} else {
+		strings_add(&nodes->files, path, strlen(path));
+	}
+}
+
+/* The lines of some nodes; says which have failed. */
+static void read_nodes(struct nodes *nodes, const char *text)
+{
+	for (const char *p = text; *p; p = strchrnul(p, '\n'), p += *p != '\0') {
+		take_node(nodes, p);
+		take_file(nodes, p);
+	}
+}
+
+static void report(const struct nodes *nodes, const struct verb *const *verbs)
+{
+	const struct verb *verb = verb_find(verbs, "report");
+	char **argv = calloc(nodes->files.n + 4, sizeof(*argv));
+	int argc = 0;
+
+	if (argv && nodes->files.n > 0) {
+		argv[argc++] = (char *)"report";
+		argv[argc++] = (char *)"--by";
+		argv[argc++] = (char *)"host,rank";
+		for (size_t i = 0; i < nodes->files.n; i++) {
+			argv[argc++] = nodes->files.items[i];
+		}
+		verb->exec(verbs, argc, argv);
+	}
+	free(argv);
+}
+
+/* Prints the report of the files, and what is missing. status: the worst of srun's. */
+static int conclude(struct nodes *nodes, const struct run_options *o,
+		    const struct verb *const *verbs, int status)
+{
+	if (nodes->kernels > 0 && !o->quiet) {
+		report(nodes, verbs);
+	}
+	if (nodes->n < nodes->expected) {
+		say("%zu of %u nodes have said nothing at the end: messages are above",
+		    nodes->expected - nodes->n, nodes->expected);
+	}
+	if (nodes->begun == 0) {
+		say("nothing was measured on any node (srun's status: %d); --here, on a node of "
+		    "the job, tries it there",
+		    status);
+		return status == 0 ? EXIT_UNMEASURED : EXIT_REFUSED;
+	}
+	if (status != 0 && status != EXIT_UNMEASURED) {
+		say("not all nodes were measured as asked, or their files are not whole (srun's "
+		    "status: %d)",
+		    status);
+		return EXIT_REFUSED;
+	}
+	if (status == EXIT_UNMEASURED) {
+		say("not all nodes took part");
+	}
+	return o->fail_if_none && nodes->kernels == 0 ? EXIT_UNMEASURED : 0;
+}
+
 /* --- the steps beside them ------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void add(struct strings *words, const char *format,
@@ -424,33 +464,69 @@ static bool is_worse(int status, int than)
 					   : status > than;
 }
 
+/* For the handler of signals. */
+static struct {
+	struct program items[JOBS_MAX];
+	size_t n;
+} steps;
+
+/* The next one of its kind ends us, and then the kernel tells srun. */
+static void on_signal(int signo)
+{
+	static const char text[] = "gpuctr: ending the capture on all nodes\n";
+
+	(void)signo;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
+		/* Nobody reads it. */
+	}
+	for (size_t i = 0; i < steps.n; i++) {
+		kill(steps.items[i].pid, SIGUSR1);
+	}
+}
+
+static void handle_signals(void)
+{
+	static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+	struct sigaction old;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ending); i++) {
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+			sigaction(ending[i], &action, NULL);
+		}
+	}
+}
+
 /* The worst status of them; srun's is the worst of its nodes. */
 static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
 		     struct nodes *nodes)
 {
-	struct program steps[JOBS_MAX] = { { .fd = -1 } };
-	size_t n = 0;
 	int worst = 0, r = 0;
+	size_t n = 0;
 
 	while (n < jobs->n && r == 0) {
-		r = start_step(o, &jobs->items[n], argc, argv, &steps[n]);
+		r = start_step(o, &jobs->items[n], argc, argv, &steps.items[n]);
 		n += r == 0;
 	}
+	steps.n = n;
 	if (r) {
 		say_usage("srun: %s", strerror(r));
 	}
 	for (size_t i = 0; r && i < n; i++) {
-		kill(steps[i].pid, SIGTERM);
+		kill(steps.items[i].pid, SIGTERM);
 	}
-	if (n > 0) {
-		run(steps, n, NULL);
-	}
+	handle_signals();
 	for (size_t i = 0; i < n; i++) {
-		int status = wait_status(steps[i].pid);
+		CLEAN_BUF struct buf out = { 0 };
+
+		read_output(&steps.items[i], &out);
+		read_nodes(nodes, buf_string(&out));
+	}
+	steps.n = 0; /* a pid is nobody's once it was waited for */
+	for (size_t i = 0; i < n; i++) {
+		int status = wait_status(steps.items[i].pid);
 
 		worst = is_worse(status, worst) ? status : worst;
-		nodes_read(nodes, buf_string(&steps[i].out));
-		buf_deinit(&steps[i].out);
 	}
 	return r ? 127 : worst;
 }
@@ -472,8 +548,8 @@ bool slurm_capture(const struct run_options *o, const struct verb *const *verbs,
 	if (keep_running(name, &jobs) && check_output(o, &jobs)) {
 		nodes.expected = jobs.nodes;
 		status = run_steps(o, &jobs, argc, argv, &nodes);
-		*ret_status = nodes_conclude(&nodes, o, verbs, status);
-		nodes_deinit(&nodes);
+		*ret_status = conclude(&nodes, o, verbs, status);
+		strings_deinit(&nodes.files);
 	}
 	return true;
 }

@@ -10,3 +10,6 @@ bool slurm_is_meant(const struct run_options *o);
  * Slurm has no such job, with a message; it may be another scheduler's. */
 bool slurm_capture(const struct run_options *o, const struct verb *const *verbs, int argc,
 		   char **argv, int *ret_status);
+
+/* For the client that has started this one on its node: how it ended. */
+void slurm_write_node(int status, uint64_t kernels);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/cli/say.h"
+#include "proto/base/array.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -53,6 +54,8 @@ struct summary *summary_free(struct summary *s)
 	free(s->recorded_from);
 	free_texts(&s->cuptis);
 	free_texts(&s->drivers);
+	map_deinit_items(&s->seen);
+	free(s->devices);
 	free(s);
 	return NULL;
 }
@@ -97,65 +100,51 @@ int summary_begin(struct summary *s, const struct gpuctr_plan *plan, const char 
 
 /* --- processes ------------------------------------------------------------------------------- */
 
-static unsigned find_kind(struct summary *s, const struct gpuctr_device *device)
+/* NULL: out of memory. */
+static struct summary_devices *find_kind(struct summary *s, const struct gpuctr_device *device)
 {
-	const char *chip = *s->chip_here ? s->chip_here : device->chip;
 	struct summary_devices kind = { .clock_sm_mhz = device->clock_sm_mhz,
 					.clock_mem_mhz = device->clock_mem_mhz };
-	unsigned i = 0;
 
-	snprintf(kind.chip, sizeof(kind.chip), "%s", chip);
+	snprintf(kind.chip, sizeof(kind.chip), "%s", *s->chip_here ? s->chip_here : device->chip);
 	snprintf(kind.name, sizeof(kind.name), "%s", device->name);
-	for (; i < s->n_kinds; i++) {
-		const struct summary_devices *d = &s->devices[i];
+	for (size_t i = 0; i < s->n_kinds; i++) {
+		struct summary_devices *d = &s->devices[i];
 
 		if (strcmp(d->chip, kind.chip) == 0 && strcmp(d->name, kind.name) == 0 &&
 		    d->clock_sm_mhz == kind.clock_sm_mhz &&
 		    d->clock_mem_mhz == kind.clock_mem_mhz) {
-			return i;
+			return d;
 		}
 	}
-	if (i < sizeof(s->devices) / sizeof(s->devices[0])) {
-		s->devices[s->n_kinds++] = kind;
+	if (!array_make_room(&s->devices, sizeof(kind), s->n_kinds, &s->max_kinds)) {
+		return NULL;
 	}
-	return i;
+	s->devices[s->n_kinds] = kind;
+	return &s->devices[s->n_kinds++];
 }
 
-static bool is_seen(const struct summary *s, const char *uuid, unsigned kind)
+static bool is_text(const void *item, const void *key)
 {
-	for (size_t i = 0; i < s->n_devices; i++) {
-		if (s->seen[i].kind == kind &&
-		    strncmp(s->seen[i].uuid, uuid, sizeof(s->seen[i].uuid) - 1) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The list of seen devices is full: whether this one came before is unknown. */
-static void take_one_more(unsigned *n, bool *more)
-{
-	*n = *n > 0 ? *n : 1;
-	*more = true;
+	return strcmp(item, key) == 0;
 }
 
 static void take_device(struct summary *s, const struct gpuctr_device *device)
 {
-	unsigned kind = find_kind(s, device);
-	unsigned *n = kind < s->n_kinds ? &s->devices[kind].n : &s->more_kinds;
-	bool *more = kind < s->n_kinds ? &s->devices[kind].more : &s->more_of_those;
+	struct summary_devices *kind = find_kind(s, device);
+	uint64_t hash;
+	char *key;
 
-	if (is_seen(s, device->uuid, kind)) {
+	if (!kind || asprintf(&key, "%s of kind %td", device->uuid, kind - s->devices) < 0) {
+		s->failed = true;
 		return;
 	}
-	if (s->n_devices == sizeof(s->seen) / sizeof(s->seen[0])) {
-		take_one_more(n, more);
-		return;
+	hash = map_hash(key, strlen(key));
+	if (map_find(&s->seen, hash, is_text, key) || map_add(&s->seen, hash, key) < 0) {
+		free(key);
+	} else {
+		kind->n++;
 	}
-	s->seen[s->n_devices].kind = kind;
-	snprintf(s->seen[s->n_devices].uuid, sizeof(s->seen[0].uuid), "%s", device->uuid);
-	s->n_devices++;
-	(*n)++;
 }
 
 void summary_process(struct summary *s, const struct gpuctr_process *process)

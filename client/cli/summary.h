@@ -9,6 +9,7 @@
 
 #include "client/report/view.h"
 #include "proto/base/buf.h"
+#include "proto/base/map.h"
 
 /* Counters of captures added up by keys, and facts of the captures. */
 
@@ -16,7 +17,6 @@
 struct summary_devices {
 	char chip[32], name[96];
 	unsigned clock_sm_mhz, clock_mem_mhz, n;
-	bool more; /* there may be more than n: `seen` was full when further devices came */
 };
 
 /* Versions and other texts: the different ones, as many as fit. */
@@ -37,15 +37,9 @@ struct summary {
 	unsigned processes_here; /* of this capture */
 	char *recorded_from;
 	struct summary_texts cuptis, drivers;
-	struct summary_devices devices[8]; /* the first few kinds */
-	unsigned n_kinds;
-	unsigned more_kinds; /* devices of others */
-	bool more_of_those;  /* as more of struct summary_devices */
-	unsigned n_devices;  /* different devices, of the first few kinds */
-	struct {
-		char uuid[64];
-		unsigned kind;
-	} seen[32];
+	struct summary_devices *devices; /* one a kind */
+	size_t n_kinds, max_kinds;
+	struct map seen; /* devices, as texts */
 };
 
 /* For a row of an options table: reads the value of --by into a struct keys. False: the reason was

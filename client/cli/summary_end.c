@@ -66,26 +66,25 @@ static void add_clock_rates(const struct summary_devices *d, struct buf *b)
 static void add_kind(const struct summary_devices *d, struct buf *b)
 {
 	text_terminal(b, d->name);
-	if (d->n > 1 || d->more) {
-		buf_printf(b, " x %u%s", d->n, d->more ? " or more" : "");
+	if (d->n > 1) {
+		buf_printf(b, " x %u", d->n);
 	}
 }
 
-/* "NVIDIA H200 x 8 and others" */
+/* "NVIDIA H200 x 8, NVIDIA H100" */
 static void add_kinds(const struct summary *s, struct buf *b)
 {
-	for (unsigned i = 0; i < s->n_kinds; i++) {
+	for (size_t i = 0; i < s->n_kinds; i++) {
 		buf_text(b, i > 0 ? ", " : "");
 		add_kind(&s->devices[i], b);
 	}
-	buf_text(b, s->more_kinds > 0 ? " and others" : "");
 }
 
 /* The clocks' highest rates follow the devices: once if all are of one kind, else behind each
  * kind. */
 static void add_devices(const struct summary *s, struct buf *b)
 {
-	for (unsigned i = 0; i < s->n_kinds; i++) {
+	for (size_t i = 0; i < s->n_kinds; i++) {
 		buf_text(b, i > 0 ? "; " : "");
 		text_terminal(b, s->devices[i].chip);
 		buf_text(b, *s->devices[i].chip && *s->devices[i].name ? ", " : "");
@@ -94,10 +93,7 @@ static void add_devices(const struct summary *s, struct buf *b)
 			add_clock_rates(&s->devices[i], b);
 		}
 	}
-	if (s->more_kinds > 0) {
-		buf_printf(b, "; %u %sothers", s->more_kinds, s->more_of_those ? "or more " : "");
-	}
-	if (s->devices[0].clock_sm_mhz) {
+	if (s->n_kinds > 0 && s->devices[0].clock_sm_mhz) {
 		buf_text(b, "; clocks not locked");
 		if (s->n_kinds == 1) {
 			add_clock_rates(&s->devices[0], b);

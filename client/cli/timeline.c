@@ -64,13 +64,6 @@ void timeline_begin(struct run *run)
 	run_begin(run);
 }
 
-static void say_cores(const struct run *run)
-{
-	if (run->options->verbose) {
-		say("sampling took %.2f of a core", sampling_cores(run->sampling));
-	}
-}
-
 void timeline_finish(struct run *run)
 {
 	const struct gpuctr_error *cut;
@@ -88,5 +81,4 @@ void timeline_finish(struct run *run)
 		say("sampling has ended early: what was sampled before follows");
 	}
 	sinks_end(&run->sinks, &end);
-	say_cores(run);
 }

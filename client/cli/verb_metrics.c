@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "client/cli/metric_line.h"
 #include "client/cli/metrics_fit.h"
 #include "client/cli/request.h"
 #include "client/cli/say.h"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "client/cli/child.h"
 #include "client/cli/run_options.h"
@@ -54,7 +55,7 @@ static void describe_command(char *const *command, struct buf *b)
 static int check_and_run(struct run_options *o)
 {
 	CLEAN_BUF struct buf command = { 0 };
-	int error, status;
+	int status;
 	char *path;
 
 	if (!o->command[0]) {
@@ -65,14 +66,13 @@ static int check_and_run(struct run_options *o)
 		say_usage("--inject: CUDA_INJECTION64_PATH is set already: leave out --inject");
 		return EXIT_REFUSED;
 	}
-	path = child_find(o->command[0], &error);
+	path = child_find_or_say(o->command[0], &status);
 	if (!path) {
-		say_usage("%s: %s", o->command[0],
-			  error == ENOENT ? "no such program" : strerror(error));
-		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+		return status;
 	}
 	describe_command(o->command, &command);
 	o->program = buf_string(&command);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	status = run_capture(o, path);
 	free(path);
 	return status;

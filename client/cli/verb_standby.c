@@ -12,7 +12,6 @@
 
 #include "client/cli/agent_path.h"
 #include "client/cli/child.h"
-#include "client/cli/replaced.h"
 #include "client/cli/say.h"
 #include "proto/base/buf.h"
 
@@ -55,7 +54,7 @@ static int set_environment(const char *socket, const char *agent)
 		return EXIT_REFUSED;
 	}
 	if (r == 0) {
-		replaced_tell((const char *const *)v);
+		child_tell_replaced((const char *const *)v);
 		for (size_t i = 0; r == 0 && v[i]; i++) {
 			char *equals = strchr(v[i], '=');
 
@@ -74,18 +73,16 @@ static int set_environment(const char *socket, const char *agent)
 
 static int start(char **command, const char *socket, const char *agent)
 {
-	int error, status;
+	int status;
 	char *path;
 
 	if (!command[0]) {
 		say_usage("no program given: gpuctr-client standby -- PROGRAM [ARG...]");
 		return EXIT_REFUSED;
 	}
-	path = child_find(command[0], &error);
+	path = child_find_or_say(command[0], &status);
 	if (!path) {
-		say_usage("%s: %s", command[0],
-			  error == ENOENT ? "no such program" : strerror(error));
-		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+		return status;
 	}
 	status = set_environment(socket, agent);
 	if (status == 0) {

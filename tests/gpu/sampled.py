@@ -114,7 +114,7 @@ def values(m, model):
     """Ranges of some iterations, and samples of five seconds of them."""
     batch = BATCH[model]
     net = ["python3", m.stage / "net.py", "--model", model, "--batch", batch, "--profile", "--iterations"]
-    chosen = ["--metrics", LIST, "--profile-from-start", "off"]
+    chosen = ["--metrics", LIST, "--within", "cudaProfilerApi"]
     _, exact, totals = m.capture("exact.jsonl", *chosen, "--", *net, 12)
     exact = alike(steps_of(exact))
     ms = median([(s[-1]["start_ns"] - s[0]["start_ns"]) / 1e6 for s in exact]) if exact else 100
@@ -132,7 +132,7 @@ def sets(m, model="transformer"):
     """Metrics of several passes, sampled in turns, each against ranges of its own."""
     batch = BATCH[model]
     net = ["python3", m.stage / "net.py", "--model", model, "--batch", batch, "--profile", "--iterations"]
-    chosen = ["--profile-from-start", "off"]
+    chosen = ["--within", "cudaProfilerApi"]
     exact = {}
     for metric in SETS:
         _, kernels, _ = m.capture("exact.jsonl", *chosen, "--metrics", metric, "--", *net, 12)

@@ -128,7 +128,7 @@ def ncu(m):
 
 def means(m, metrics, argv):
     """{metric: {kernel and shape: (mean of the launches that had it, all launches)}}"""
-    r, kernels, totals = m.capture("means.jsonl", "--metrics", metrics, "--profile-from-start", "off", "--", *argv)
+    r, kernels, totals = m.capture("means.jsonl", "--metrics", metrics, "--within", "cudaProfilerApi", "--", *argv)
     print(f"    {told(totals)}, exit {r.returncode}")
     kinds = {}
     for k in kernels:
@@ -176,7 +176,7 @@ def whole(m):
     n = 30
     argv = ["python3", m.stage / "net.py", "--iterations", n, "--profile"]
     theirs = ncu_table(m, BYTES, "--replay-mode", "app-range", *argv, timeout=100)
-    kernels = m.capture("whole.jsonl", "--metrics", MEMORY, "--profile-from-start", "off", "--", *argv)[1]
+    kernels = m.capture("whole.jsonl", "--metrics", MEMORY, "--within", "cudaProfilerApi", "--", *argv)[1]
     for b in BYTES:
         truth, ours = sum(theirs[b]), sum(k["metrics"][b] for k in kernels)
         row(f"{b} of {n} iterations", f"ncu, as one range {truth:.5g}; every kernel by itself {ours / truth - 1 if truth else 9:+.2%}", "told")

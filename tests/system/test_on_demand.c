@@ -147,7 +147,7 @@ SYSTEM_TEST(who_measures_already_is_named)
 	program_kill(p, SIGKILL);
 }
 
-/* Has the table at the end a line of the process with this text? */
+/* Is there a line of the process with this text at the end? */
 static bool has_row(struct program *c, const struct program *p, const char *why)
 {
 	char *text, *line, *lines;
@@ -156,7 +156,7 @@ static bool has_row(struct program *c, const struct program *p, const char *why)
 
 	program_wait(c);
 	text = read_file(c->err);
-	snprintf(pid, sizeof(pid), " %d  fakeapp ", p->pid);
+	snprintf(pid, sizeof(pid), "process %d (fakeapp)", p->pid);
 	for (line = strtok_r(text, "\n", &lines); line; line = strtok_r(NULL, "\n", &lines)) {
 		found |= strstr(line, pid) && strstr(line, why);
 	}
@@ -443,7 +443,7 @@ SYSTEM_TEST(several_programs_are_captured_together)
 }
 
 /* Two programs on one GPU: the counters are the first one's. */
-SYSTEM_TEST(each_process_has_a_row_at_the_end)
+SYSTEM_TEST(each_process_has_a_line_at_the_end)
 {
 	static const char *const seconds[] = { "1", "4", "16" }; /* until both have launched */
 	struct fixture *f = *state;
@@ -461,7 +461,9 @@ SYSTEM_TEST(each_process_has_a_row_at_the_end)
 				   "--duration", seconds[i], NULL);
 		expect_exit(c, 0);
 	}
-	expect_message(c, "kernels  measured  ");
+	expect_row(c, p, " kernels, ");
+	expect_row(c, q, " kernels, ");
+	expect_message(c, " measured, ");
 	expect_row(c, p, " filtered");
 	expect_row(c, q, " filtered");
 	expect_message(c, "hardware-busy\n");
