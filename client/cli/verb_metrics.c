@@ -231,7 +231,7 @@ static void report_aliases(char **patterns, int n)
 	for (int i = 0; i < n; i++) {
 		const struct alias *alias = alias_find(patterns[i]);
 
-		if (alias && alias_is_of_nvprof(alias)) {
+		if (alias && alias->of_nvprof) {
 			say("%s, as nvprof called it, is %s%s%s", alias->name, alias->means,
 			    alias->how ? ": " : "", alias->how ? alias->how : "");
 		}

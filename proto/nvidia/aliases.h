@@ -2,7 +2,7 @@
 #pragma once
 
 /* What people call metrics that CUPTI calls otherwise: the names of nvprof, and words for what is
- * counted. */
+ * counted. aliases.txt lists them. */
 
 #include <stdbool.h>
 
@@ -12,13 +12,12 @@ struct alias {
 	 * for; for a word globs of base names. */
 	const char *means;
 	const char *how; /* how the value is computed from several metrics; NULL for one metric */
+	bool of_nvprof;	 /* what nvprof called a metric */
 };
 
 /* Finds an alias by name, ignoring case. NULL: there is none. */
 const struct alias *alias_find(const char *name);
 const struct alias *alias_at(unsigned i); /* NULL behind the last */
-/* Is this what nvprof called a metric? */
-bool alias_is_of_nvprof(const struct alias *alias);
 
 /* ncu's launch__*: what each record has anyway, as a sentence. NULL: this is no such name. */
 const char *alias_of_launch(const char *name);

@@ -361,7 +361,7 @@ static const char *of_nvprof(const struct catalogue *c, struct arena *a, const c
 	const struct alias *alias = alias_find(name);
 	const char *text = "";
 
-	if (!alias || !alias_is_of_nvprof(alias)) {
+	if (!alias || !alias->of_nvprof) {
 		return NULL;
 	}
 	for (const char *p = alias->means; *p && text; p += strcspn(p, " "), p += *p == ' ') {

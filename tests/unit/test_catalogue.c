@@ -198,7 +198,7 @@ TEST(what_aliases_mean_is_there)
 
 		assert_ptr_equal(alias_find(alias->name), alias);
 		for (char *m = strtok_r(means, " ", &save); m; m = strtok_r(NULL, " ", &save)) {
-			bool is_glob = !alias_is_of_nvprof(alias);
+			bool is_glob = !alias->of_nvprof;
 
 			if (!gh100_has(m, is_glob) && !some_chip_has(m, is_glob)) {
 				fail_msg("%s means %s, which no chip has", alias->name, m);
