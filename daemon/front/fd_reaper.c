@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/list.h"
 #include "daemon/base/log.h"
 
@@ -19,8 +18,8 @@
  * A connection with descriptors in it that nobody has received. Only the last reference of these is
  * dropped, which waits for the unsent data of a lingering socket and ends when a signal comes
  * (observed on Linux 6.18: three sockets that linger for 5 s each are gone 2 ms after a SIGUSR1).
- * So a thread that has been at one connection for FD_REAPER_PATIENCE_NS gets a signal, a kick, and
- * each connection that a user fills in that way costs a thread about a millisecond of waiting.
+ * So threads that close something get a signal, a kick, every FD_REAPER_KICK_MS, and each
+ * connection that a user fills in that way costs a thread about as long.
  *
  * A descriptor that was received. Its close(2) also flushes the file, and a file system in user
  * space may never answer that, whatever signal comes. The thread is then lost until the user gives
@@ -39,10 +38,8 @@ enum {
 	FD_REAPER_BATCH = 64,
 	FD_REAPER_ROOM_MIN = 1024,
 	FD_REAPER_ROOM_MAX = 1 << 20,
-	FD_REAPER_LOOK_MS = 1,
+	FD_REAPER_KICK_MS = 2,
 };
-
-#define FD_REAPER_PATIENCE_NS CLOCK_NS_PER_MS
 
 struct slot {
 	struct list link;
@@ -53,17 +50,15 @@ struct closer {
 	uv_work_t work;
 	struct closing batch[FD_REAPER_BATCH]; /* of one kind and one user */
 	size_t n;			       /* 0: it has nothing to do */
-	pthread_t thread;		       /* known once since_ns is not 0 */
-	_Atomic uint64_t since_ns;	       /* when it began the present descriptor */
-	uint64_t seen_ns, kick_ns; /* the last since_ns that was seen, and the time of the next
-				      kick */
+	pthread_t thread;
+	atomic_bool runs; /* the thread is known */
 };
 
 static struct {
 	fd_reaper_done done;
 	void *userdata;
 	uv_loop_t *loop;
-	uv_timer_t look; /* runs while descriptors are being closed */
+	uv_timer_t kick; /* runs while descriptors are being closed */
 	struct list waiting[CLOSING_KINDS];
 	struct closer closers[FD_REAPERS];
 	struct slot *slots; /* by descriptor */
@@ -77,8 +72,8 @@ static void close_batch(uv_work_t *work)
 	struct closer *closer = work->data;
 
 	closer->thread = pthread_self();
+	atomic_store(&closer->runs, true);
 	for (size_t i = 0; i < closer->n; i++) {
-		atomic_store(&closer->since_ns, clock_now_ns());
 		close(closer->batch[i].fd);
 	}
 }
@@ -135,7 +130,19 @@ static void take_work(struct closer *closer, const struct slot *first)
 }
 
 static void on_closed(uv_work_t *work, int status);
-static void on_look(uv_timer_t *t);
+
+/* A signal may come just before the thread enters the call that hangs, so it is repeated. */
+static void on_kick(uv_timer_t *t)
+{
+	for (size_t i = 0; i < FD_REAPERS; i++) {
+		if (all.closers[i].n > 0 && atomic_load(&all.closers[i].runs)) {
+			pthread_kill(all.closers[i].thread, SIGUSR1);
+		}
+	}
+	if (all.n == 0) {
+		uv_timer_stop(t);
+	}
+}
 
 static void give_work(void)
 {
@@ -145,17 +152,14 @@ static void give_work(void)
 
 		if (s) {
 			take_work(closer, s);
-			atomic_store(&closer->since_ns, 0);
+			atomic_store(&closer->runs, false);
 			uv_queue_work(all.loop, &closer->work, close_batch, on_closed);
 		} else if (closer->n == 0) {
 			break; /* there is none for others either */
 		}
 	}
-	/* A closer that has waited for long has put the next look off. The time of a look that is
-	 * near stays, because a flood of descriptors would put the look off for ever. */
-	if (all.n > 0 && (!uv_is_active((uv_handle_t *)&all.look) ||
-			  uv_timer_get_due_in(&all.look) > FD_REAPER_LOOK_MS)) {
-		uv_timer_start(&all.look, on_look, FD_REAPER_LOOK_MS, 0);
+	if (all.n > 0 && !uv_is_active((uv_handle_t *)&all.kick)) {
+		uv_timer_start(&all.kick, on_kick, FD_REAPER_KICK_MS, FD_REAPER_KICK_MS);
 	}
 }
 
@@ -188,46 +192,10 @@ size_t fd_reaper_count(void)
 	return all.n;
 }
 
-/* --- kicks --- */
-
-/* A signal may come just before the thread enters the call that hangs, so it is repeated, after
- * twice the time each time. */
-static void kick_if_late(struct closer *c, uint64_t now_ns)
-{
-	uint64_t since_ns = atomic_load(&c->since_ns);
-
-	if (since_ns != c->seen_ns) {
-		c->seen_ns = since_ns;
-		c->kick_ns = since_ns + FD_REAPER_PATIENCE_NS;
-	}
-	if (since_ns != 0 && now_ns >= c->kick_ns) {
-		pthread_kill(c->thread, SIGUSR1);
-		c->kick_ns = now_ns + (now_ns - since_ns);
-	}
-}
-
-static void on_look(uv_timer_t *t)
-{
-	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
-
-	for (size_t i = 0; i < FD_REAPERS; i++) {
-		struct closer *c = &all.closers[i];
-
-		if (c->n > 0) {
-			kick_if_late(c, now_ns);
-			next_ns = c->kick_ns < next_ns ? c->kick_ns : next_ns;
-		}
-	}
-	if (next_ns != UINT64_MAX) {
-		uv_timer_start(t, on_look,
-			       (next_ns > now_ns ? next_ns - now_ns : 0) / CLOCK_NS_PER_MS + 1, 0);
-	}
-}
-
 /* --- start --- */
 
 /* The signal only has to interrupt a system call. */
-static void on_kick(int signo)
+static void on_signal(int signo)
 {
 }
 
@@ -279,7 +247,7 @@ static int start_pool(void)
 
 int fd_reaper_start(void)
 {
-	const struct sigaction interrupt = { .sa_handler = on_kick };
+	const struct sigaction interrupt = { .sa_handler = on_signal };
 	int r = sigaction(SIGUSR1, &interrupt, NULL) < 0 ? -errno : make_slots();
 
 	return r < 0 ? r : start_pool();
@@ -301,5 +269,5 @@ int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata)
 	for (size_t i = 0; i < FD_REAPERS; i++) {
 		all.closers[i].work.data = &all.closers[i];
 	}
-	return uv_timer_init(loop, &all.look);
+	return uv_timer_init(loop, &all.kick);
 }
