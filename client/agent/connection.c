@@ -201,23 +201,6 @@ int connection_send_encoded(struct connection *l, const struct buffer *b)
 	return send_all(l, r, -1, CONNECTION_NO_LIMIT);
 }
 
-/* 0, FRAME_E_MORE or -EPROTO. */
-static int next_message(struct connection *l, struct wire_message *ret)
-{
-	struct frame f;
-	int r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f);
-
-	if (r == FRAME_E_MORE) {
-		return r;
-	}
-	arena_reset(&l->arena);
-	if (r != 0 || wire_decode(&l->arena, f.type, f.payload, f.size, ret) != 0) {
-		return -EPROTO;
-	}
-	buffer_consume(&l->in, FRAME_HEADER_BYTES + f.size);
-	return 0;
-}
-
 static int read_some(struct connection *l)
 {
 	ssize_t n;
@@ -249,7 +232,7 @@ static int read_some(struct connection *l)
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns)
 {
 	uint64_t by = timeout_ns == COURIER_FOR_EVER ? timeout_ns : clock_now_ns() + timeout_ns;
-	int r = l->fd < 0 ? -ENOTCONN : next_message(l, ret);
+	int r = l->fd < 0 ? -ENOTCONN : wire_next(&l->in, &l->arena, ret);
 
 	while (r == FRAME_E_MORE) {
 		r = wait_ready(l, POLLIN, by);
@@ -257,7 +240,7 @@ int connection_receive(struct connection *l, struct wire_message *ret, uint64_t 
 			return -EAGAIN;
 		}
 		r = r < 0 ? r : read_some(l);
-		r = r < 0 ? r : next_message(l, ret);
+		r = r < 0 ? r : wire_next(&l->in, &l->arena, ret);
 	}
 	if (r < 0) {
 		connection_close(l);

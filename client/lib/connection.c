@@ -106,47 +106,12 @@ static int connect_to(struct gpuctr *g)
 			       "--socket.");
 }
 
-static int read_some(struct gpuctr *g)
-{
-	ssize_t n;
-
-	if (buffer_reserve(&g->in, READ_BYTES) < 0) {
-		return -ENOMEM;
-	}
-	n = recv(g->fd, g->in.data + g->in.end, g->in.size - g->in.end, MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		return 0;
-	}
-	if (n <= 0) {
-		return GPUCTR_E_DISCONNECTED;
-	}
-	g->in.end += (size_t)n;
-	return 0;
-}
-
-/* 0 with *ret set; FRAME_E_MORE; or GPUCTR_E_PROTOCOL. */
-static int next_message(struct gpuctr *g, struct wire_message *ret)
-{
-	struct frame f;
-	int r = frame_parse(g->in.data + g->in.start, buffer_length(&g->in), &f);
-
-	if (r == FRAME_E_MORE) {
-		return r;
-	}
-	arena_reset(&g->arena);
-	if (r != 0 || wire_decode(&g->arena, f.type, f.payload, f.size, ret) != 0) {
-		return GPUCTR_E_PROTOCOL;
-	}
-	buffer_consume(&g->in, FRAME_HEADER_BYTES + f.size);
-	return 0;
-}
-
 static int wait_welcome(struct gpuctr *g, uint64_t by)
 {
 	struct wire_message m;
 	int r;
 
-	while ((r = next_message(g, &m)) == FRAME_E_MORE) {
+	while ((r = wire_next(&g->in, &g->arena, &m)) == FRAME_E_MORE) {
 		struct pollfd p = { g->fd, POLLIN, 0 };
 		uint64_t now = clock_now_ns();
 
@@ -154,7 +119,7 @@ static int wait_welcome(struct gpuctr *g, uint64_t by)
 			return connection_fail(g, GPUCTR_E_NO_DAEMON, "gpucountd does not answer",
 					       "See `systemctl status gpucountd`.");
 		}
-		if (read_some(g) != 0) {
+		if (buffer_receive(&g->in, g->fd, READ_BYTES, MSG_DONTWAIT) < 0) {
 			return connection_fail(g, GPUCTR_E_DISCONNECTED,
 					       "gpucountd closed the connection",
 					       "See `systemctl status gpucountd`.");
@@ -277,14 +242,14 @@ static int handle_input(struct gpuctr *g)
 	struct wire_message m;
 	int r;
 
-	while ((r = next_message(g, &m)) == 0) {
+	while ((r = wire_next(&g->in, &g->arena, &m)) == 0) {
 		r = handle_message(g, &m);
 		if (r != 0) {
 			break;
 		}
 	}
-	if (r == GPUCTR_E_PROTOCOL && !g->broken) {
-		return break_connection(g, r,
+	if ((r == -EPROTO || r == GPUCTR_E_PROTOCOL) && !g->broken) {
+		return break_connection(g, GPUCTR_E_PROTOCOL,
 					"gpucountd sent what this library does not understand",
 					"Use a client and daemon of the same release.");
 	}
@@ -302,18 +267,18 @@ int gpuctr_dispatch(struct gpuctr *g, int timeout_ms)
 	if (poll(&p, 1, timeout_ms) <= 0) {
 		return 0;
 	}
-	sending_flush(g);
+	buffer_send(&g->out, g->fd, MSG_DONTWAIT);
 	if ((p.revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
 		return 0;
 	}
-	r = read_some(g);
-	if (r == GPUCTR_E_DISCONNECTED) {
-		return break_connection(g, r, "gpucountd closed the connection",
-					"See `systemctl status gpucountd`.");
-	}
-	if (r < 0) {
+	r = buffer_receive(&g->in, g->fd, READ_BYTES, MSG_DONTWAIT);
+	if (r == -ENOMEM) {
 		return break_connection(g, GPUCTR_E_PROTOCOL,
 					"there is no memory for what gpucountd sent", "");
+	}
+	if (r < 0) {
+		return break_connection(g, GPUCTR_E_DISCONNECTED, "gpucountd closed the connection",
+					"See `systemctl status gpucountd`.");
 	}
 	return handle_input(g);
 }

@@ -82,9 +82,6 @@ struct gpuctr_capture {
 	bool closed;		      /* the client has asked for the end */
 };
 
-/* Sends what is queued, as far as the socket takes it. */
-void sending_flush(struct gpuctr *g);
-
 /* Queues a message and sends what can be sent. -ENOMEM, or GPUCTR_E_DISCONNECTED. */
 int connection_send(struct gpuctr *g, const struct wire_message *m);
 

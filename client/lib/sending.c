@@ -11,22 +11,6 @@
 /* What every file of the library needs: the last error, options, and the output, to which calls of
  * the program append, and which they send as far as the socket takes it. */
 
-void sending_flush(struct gpuctr *g)
-{
-	while (!g->broken && buffer_length(&g->out) > 0) {
-		ssize_t n = send(g->fd, g->out.data + g->out.start, buffer_length(&g->out),
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0) {
-			if (errno == EINTR) {
-				continue;
-			}
-			return; /* full: sent later; broken: reading will show it */
-		}
-		buffer_consume(&g->out, (size_t)n);
-	}
-}
-
 int connection_send(struct gpuctr *g, const struct wire_message *m)
 {
 	int r;
@@ -42,8 +26,8 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 				       "the request is longer than the protocol allows",
 				       "Shorten the regular expression or the list of metrics.");
 	}
-	if (r == 0) {
-		sending_flush(g);
+	if (r == 0) { /* reading shows that the connection is broken */
+		buffer_send(&g->out, g->fd, MSG_DONTWAIT);
 	}
 	return r;
 }

@@ -21,7 +21,7 @@
  * Each user has one request under way. Another one of the same user waits, encoded, at the user's
  * expense, until the answer to the first has come, even when nobody wants that answer any more. */
 
-enum { RPC_CLIENT_TIMEOUT_S = 20 };
+enum { RPC_CLIENT_TIMEOUT_S = 20, READ_BYTES = 128 * 1024 };
 
 struct pending {
 	struct list link;
@@ -144,54 +144,25 @@ static int handle_answer(struct rpc_client *l, struct wire_message *m)
 	return 0;
 }
 
-static int handle_input(struct rpc_client *l)
-{
-	struct frame f;
-	int r = 0;
-
-	while (l->watch.fd >= 0 && r == 0 &&
-	       (r = frame_parse(l->in.data + l->in.start, buffer_length(&l->in), &f)) == 0) {
-		struct wire_message m;
-
-		arena_reset(&l->arena);
-		r = wire_decode(&l->arena, f.type, f.payload, f.size, &m);
-		buffer_consume(&l->in, FRAME_HEADER_BYTES + f.size);
-		r = r == 0 ? handle_answer(l, &m) : -EPROTO;
-	}
-	return r == 0 || r == FRAME_E_MORE ? 0 : -EPROTO;
-}
-
 static int read_input(struct rpc_client *l)
 {
-	ssize_t n;
-	int r = buffer_reserve(&l->in, 128 * 1024);
+	int r = buffer_receive(&l->in, l->watch.fd, READ_BYTES, MSG_DONTWAIT);
+	struct wire_message m;
 
-	if (r < 0) {
-		return r;
+	while (l->watch.fd >= 0 && r == 0 && (r = wire_next(&l->in, &l->arena, &m)) == 0) {
+		r = handle_answer(l, &m);
 	}
-	n = recv(l->watch.fd, l->in.data + l->in.end, l->in.size - l->in.end, MSG_DONTWAIT);
-	if (n <= 0) {
-		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
-	}
-	l->in.end += (size_t)n;
-	return handle_input(l);
+	return r == FRAME_E_MORE ? 0 : r;
 }
 
 static void on_poll(uv_poll_t *h, int status, int events);
 
 static int flush(struct rpc_client *l)
 {
-	while (buffer_length(&l->out) > 0) {
-		ssize_t n = send(l->watch.fd, l->out.data + l->out.start, buffer_length(&l->out),
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
+	int r = buffer_send(&l->out, l->watch.fd, MSG_DONTWAIT);
 
-		if (n < 0) {
-			if (errno != EAGAIN && errno != EINTR) {
-				return -errno;
-			}
-			break;
-		}
-		buffer_consume(&l->out, (size_t)n);
+	if (r < 0) {
+		return r;
 	}
 	return uv_poll_start(l->watch.poll,
 			     UV_READABLE | (buffer_length(&l->out) ? UV_WRITABLE : 0), on_poll);

@@ -11,27 +11,11 @@
 #include "daemon/base/log.h"
 #include "proto/wire/limits.h"
 
-static int flush(struct service *s)
-{
-	while (buffer_length(&s->out) > 0) {
-		ssize_t n = send(s->link, s->out.data + s->out.start, buffer_length(&s->out),
-				 MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EINTR) {
-			return -errno;
-		}
-		if (n > 0) {
-			buffer_consume(&s->out, (size_t)n);
-		}
-	}
-	return 0;
-}
-
 int service_reply(struct service *s, const struct wire_message *m)
 {
 	int r = wire_encode(&s->answer, &s->out, m);
 
-	return r < 0 ? r : flush(s);
+	return r < 0 ? r : buffer_send(&s->out, s->link, 0);
 }
 
 int service_refuse(struct service *s, uint32_t request, const struct refusal *refusal)
@@ -44,55 +28,28 @@ int service_refuse(struct service *s, uint32_t request, const struct refusal *re
 	return service_reply(s, &m);
 }
 
-static int handle_frame(struct service *s, const struct frame *f)
-{
-	struct wire_message m;
+enum { READ_BYTES = 64 * 1024 };
 
-	arena_reset(&s->request);
+static int handle(struct service *s, const struct wire_message *m)
+{
 	arena_reset(&s->answer);
-	if (wire_decode(&s->request, f->type, f->payload, f->size, &m) != 0) {
-		return -EPROTO;
-	}
 	for (size_t i = 0; i < s->n_handlers; i++) {
-		if (s->handlers[i].type == m.type) {
-			return s->handlers[i].handle(s, &m);
+		if (s->handlers[i].type == m->type) {
+			return s->handlers[i].handle(s, m);
 		}
 	}
 	return -EPROTO;
 }
 
-static int read_more(struct service *s)
-{
-	ssize_t n;
-	int r = buffer_reserve(&s->in, 64 * 1024);
-
-	if (r < 0) {
-		return r;
-	}
-	do {
-		n = recv(s->link, s->in.data + s->in.end, s->in.size - s->in.end, 0);
-	} while (n < 0 && errno == EINTR);
-	if (n <= 0) {
-		return n < 0 ? -errno : -EPIPE;
-	}
-	s->in.end += (size_t)n;
-	return 0;
-}
-
 static int serve_one(struct service *s)
 {
-	struct frame f;
-	int r = frame_parse(s->in.data + s->in.start, buffer_length(&s->in), &f);
+	struct wire_message m;
+	int r = wire_next(&s->in, &s->request, &m);
 
 	if (r == FRAME_E_MORE) {
-		return read_more(s);
+		return buffer_receive(&s->in, s->link, READ_BYTES, 0);
 	}
-	if (r != 0) {
-		return -EPROTO;
-	}
-	r = handle_frame(s, &f);
-	buffer_consume(&s->in, FRAME_HEADER_BYTES + f.size);
-	return r;
+	return r < 0 ? r : handle(s, &m);
 }
 
 /* Forgets the variables from which the driver's libraries would take settings. */

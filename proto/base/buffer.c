@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* The content moves to the front before the buffer grows. So the buffer of a stream that is
  * consumed as fast as it is filled stays at the size of its largest message. */
@@ -97,4 +98,37 @@ void buffer_consume(struct buffer *b, size_t bytes)
 	if (b->size > BUFFER_KEEP_BYTES) {
 		buffer_deinit(b);
 	}
+}
+
+int buffer_receive(struct buffer *b, int socket, size_t bytes, int flags)
+{
+	int r = buffer_reserve(b, bytes);
+	ssize_t n;
+
+	if (r < 0) {
+		return r;
+	}
+	do {
+		n = recv(socket, b->data + b->end, b->size - b->end, flags);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0) {
+		return n == 0 ? -EPIPE : errno == EAGAIN ? 0 : -errno;
+	}
+	b->end += (size_t)n;
+	return 0;
+}
+
+int buffer_send(struct buffer *b, int socket, int flags)
+{
+	while (buffer_length(b) > 0) {
+		ssize_t n =
+			send(socket, b->data + b->start, buffer_length(b), flags | MSG_NOSIGNAL);
+
+		if (n >= 0) {
+			buffer_consume(b, (size_t)n);
+		} else if (errno != EINTR) {
+			return errno == EAGAIN ? 0 : -errno;
+		}
+	}
+	return 0;
 }

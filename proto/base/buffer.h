@@ -29,5 +29,12 @@ int buffer_reserve(struct buffer *b, size_t bytes);
 int buffer_reserve_exactly(struct buffer *b, size_t bytes);
 int buffer_append(struct buffer *b, const void *data, size_t bytes);
 
+/* Appends what a socket has to read, if it has anything now; makes room for so many bytes. flags
+ * are recv()'s. 0; -EPIPE at its end; another -errno. */
+int buffer_receive(struct buffer *b, int socket, size_t bytes, int flags);
+
+/* Sends and drops what a socket takes; flags are send()'s. 0, even if that is not all; -errno. */
+int buffer_send(struct buffer *b, int socket, int flags);
+
 /* Drops the first bytes; frees a large buffer that becomes empty. */
 void buffer_consume(struct buffer *b, size_t bytes);

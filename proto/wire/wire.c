@@ -177,6 +177,22 @@ int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t s
 	return decode_fields(a, layout, pb, &ret->hello);
 }
 
+int wire_next(struct buffer *in, struct arena *a, struct wire_message *ret)
+{
+	struct frame f;
+	int r = frame_parse(in->data + in->start, buffer_length(in), &f);
+
+	if (r == FRAME_E_MORE) {
+		return r;
+	}
+	arena_reset(a);
+	if (r != 0 || wire_decode(a, f.type, f.payload, f.size, ret) != 0) {
+		return -EPROTO;
+	}
+	buffer_consume(in, FRAME_HEADER_BYTES + f.size);
+	return 0;
+}
+
 /* --- encoding --- */
 
 static ProtobufCMessage *encode_fields(struct arena *a, const struct wire_layout *layout,

@@ -67,6 +67,10 @@ const char *wire_type_to_string(unsigned type);
 int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
 		struct wire_message *ret);
 
+/* Takes the first message out of in, and decodes it into a, which is reset. FRAME_E_MORE: it is not
+ * there as a whole; -EPROTO: it is none. */
+int wire_next(struct buffer *in, struct arena *a, struct wire_message *ret);
+
 /* Appends a whole frame to out. scratch is used for the conversion and may be reset after the call.
  * -ENOMEM; -EMSGSIZE: the message is beyond the limits, which is a mistake of the caller's. */
 int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message);
