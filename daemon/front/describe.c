@@ -18,9 +18,9 @@ size_t describe_uuids(const struct front *f, uint64_t gpus, const char **v)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; f->known && i < f->known->status.gpus.n && i < LIMIT_GPUS; i++) {
+	for (size_t i = 0; i < f->n_uuids; i++) {
 		if ((gpus >> i & 1) != 0) {
-			v[n++] = f->known->status.gpus.v[i].uuid;
+			v[n++] = f->uuids[i];
 		}
 	}
 	return n;

@@ -66,53 +66,6 @@ static void on_tick(uv_timer_t *t)
 	}
 }
 
-/* What the GPUs do, of a status; m NULL: the gpu process does not answer. */
-static void take_activity(struct machine *machine, const struct wire_message *m)
-{
-	bool told = m && m->type == WIRE_STATUS_REPLY;
-
-	machine->n_activity = told ? m->status_reply.activity.n : 0;
-	for (size_t i = 0; i < machine->n_activity; i++) {
-		machine->activity[i] = m->status_reply.activity.v[i];
-		snprintf(machine->unknown[i], sizeof(machine->unknown[i]), "%s",
-			 machine->activity[i].unknown);
-		machine->activity[i].unknown = machine->unknown[i];
-	}
-}
-
-static void on_alive_answer(struct front *f, void *owner, uint32_t request,
-			    const struct wire_message *m)
-{
-	if (owner == &f->gpu && f->reported) {
-		take_activity(f->reported, m);
-	}
-}
-
-static void ping_link(struct rpc_client *l)
-{
-	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
-
-	if (list_is_empty(&l->pending)) {
-		rpc_client_request(l, NULL, &status, on_alive_answer, l, 0);
-	}
-}
-
-/* Asks the other processes for a sign of life. One that does not answer within its link's time
- * limit is reported to the supervisor, which kills and replaces it, as when it leaves a user's
- * request unanswered. */
-static void on_alive(uv_timer_t *t)
-{
-	struct front *f = t->data;
-
-	control_send(f->control, CONTROL_ALIVE);
-	scheduler_tick(f, clock_now_ns());
-	users_ask(f->users, f->control);
-	granter_link_ping(&f->granter);
-	ping_link(&f->gpu);
-	ping_link(&f->planner);
-	malloc_trim(0); /* gives what users had waiting back to the system */
-}
-
 /* --- the end --- */
 
 static void on_handle(uv_handle_t *h, void *unused)
@@ -170,30 +123,32 @@ static void begin_stop(struct front *f, int code, const char *message, const cha
 
 /* --- the machine --- */
 
-static struct machine *machine_free(struct machine *m)
+/* False: the gpu process has told nothing. Masks keep their names where the driver shows no GPU. */
+static bool take_machine(struct front *f, const struct wire_message *m)
 {
-	if (m) {
-		arena_deinit(&m->arena);
-		free(m);
-	}
-	return NULL;
-}
-
-static struct machine *machine_new(const struct wire_message *m)
-{
-	struct machine *machine = calloc(1, sizeof(*machine));
 	struct wire_message copy;
+	struct arena a;
 
-	if (!machine) {
-		return NULL;
+	if (!m || m->type != WIRE_STATUS_REPLY) {
+		return false;
 	}
-	arena_init(&machine->arena, LIMIT_UNPACKED_BYTES);
-	if (wire_copy(&machine->arena, m, &copy) < 0) {
-		return machine_free(machine);
+	if (scheduler_on_machine(f, &m->status_reply.gpus)) {
+		begin_stop(f, GPUCTR_E_REVOKED, "the machine's GPUs have changed", "Run it again.");
+		return true;
 	}
-	machine->status = copy.status_reply;
-	take_activity(machine, m);
-	return machine;
+	arena_init(&a, LIMIT_UNPACKED_BYTES);
+	if (wire_copy(&a, m, &copy) < 0) {
+		arena_deinit(&a);
+		return false;
+	}
+	arena_deinit(&f->reported);
+	f->reported = a;
+	f->machine = copy.status_reply;
+	for (size_t i = 0; i < f->machine.gpus.n; i++) {
+		snprintf(f->uuids[i], sizeof(f->uuids[i]), "%s", f->machine.gpus.v[i].uuid);
+		f->n_uuids = f->machine.gpus.n;
+	}
+	return true;
 }
 
 /* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
@@ -215,36 +170,19 @@ static void start_listening(struct front *f)
 	control_send(f->control, CONTROL_READY);
 }
 
-/* f->known stays what it was where the driver shows no GPU, so that masks keep their names. */
-static void keep_machine(struct front *f, struct machine *machine)
-{
-	if (f->reported != f->known) {
-		machine_free(f->reported);
-	}
-	if (machine->status.gpus.n > 0) {
-		machine_free(f->known);
-		f->known = machine;
-	}
-	f->reported = machine;
-	f->machine = machine->status;
-}
-
 static void on_machine(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
-	struct machine *machine = m && m->type == WIRE_STATUS_REPLY ? machine_new(m) : NULL;
+	bool told = take_machine(f, m);
 	struct refusal trouble;
 
-	if (!machine) {
+	if (f->stopping) {
+		return;
+	}
+	if (!told) {
 		log_warning("the gpu process did not tell what the machine has");
 		start_listening(f);
 		return;
 	}
-	if (scheduler_on_machine(f, &machine->status.gpus)) {
-		machine_free(machine);
-		begin_stop(f, GPUCTR_E_REVOKED, "the machine's GPUs have changed", "Run it again.");
-		return;
-	}
-	keep_machine(f, machine);
 	log_info("%zu GPUs, driver %s, CUPTI %s", f->machine.gpus.n,
 		 f->machine.driver[0] ? f->machine.driver : "none",
 		 f->machine.cupti[0] ? f->machine.cupti : "none");
@@ -261,6 +199,41 @@ static void ask_machine(struct front *f)
 	if (rpc_client_request(&f->gpu, NULL, &q, on_machine, f, 0) < 0) {
 		on_machine(f, f, 0, NULL);
 	}
+}
+
+/* --- signs of life --- */
+
+static void on_alive_answer(struct front *f, void *owner, uint32_t request,
+			    const struct wire_message *m)
+{
+	if (owner == &f->gpu && !take_machine(f, m)) {
+		f->machine.activity.n = 0;
+	}
+}
+
+static void ping_link(struct rpc_client *l)
+{
+	struct wire_message status = { .type = WIRE_STATUS_REQUEST };
+
+	if (list_is_empty(&l->pending)) {
+		rpc_client_request(l, NULL, &status, on_alive_answer, l, 0);
+	}
+}
+
+/* Asks the other processes for a sign of life. One that does not answer within its link's time
+ * limit is reported to the supervisor, which kills and replaces it, as when it leaves a user's
+ * request unanswered. */
+static void on_alive(uv_timer_t *t)
+{
+	struct front *f = t->data;
+
+	control_send(f->control, CONTROL_ALIVE);
+	scheduler_tick(f, clock_now_ns());
+	users_ask(f->users, f->control);
+	granter_link_ping(&f->granter);
+	ping_link(&f->gpu);
+	ping_link(&f->planner);
+	malloc_trim(0); /* gives what users had waiting back to the system */
 }
 
 /* --- the supervisor --- */
@@ -423,10 +396,7 @@ int front_run(const struct front_start *start)
 	broker_deinit(&f.broker);
 	arena_deinit(&f.scratch);
 	arena_deinit(&f.message);
-	if (f.reported != f.known) {
-		machine_free(f.reported);
-	}
-	machine_free(f.known);
+	arena_deinit(&f.reported);
 	free(f.received);
 	if (fd_reaper_count() > 0) {
 		_exit(0); /* at exit() libuv waits for its threads, which users may hang */

@@ -61,16 +61,6 @@ struct front_start {
 	size_t n_listeners;
 };
 
-/* What the gpu process has reported of the machine. Masks of GPUs are of indices in it: a front for
- * which they would come to mean other GPUs ends (scheduler.c). */
-struct machine {
-	struct arena arena;
-	struct wire_status_reply status;
-	struct gpuctr_activity activity[LIMIT_GPUS]; /* of its GPUs, by the last answer */
-	size_t n_activity;
-	char unknown[LIMIT_GPUS][96]; /* their texts */
-};
-
 struct front {
 	uv_loop_t loop;
 	const struct front_hooks *hooks;
@@ -115,10 +105,13 @@ struct front {
 	uint64_t next_look_ns;
 	uint64_t last_tick_ns;
 
-	/* The machine, as reported by the gpu process. */
-	struct machine *reported;	  /* NULL: not yet */
-	struct machine *known;		  /* the last one that had GPUs, which masks are of */
-	struct wire_status_reply machine; /* borrowed from reported; without GPUs until then */
+	/* The machine, as reported by the gpu process; without GPUs until then. */
+	struct wire_status_reply machine;
+	struct arena reported; /* holds it */
+	/* Masks of GPUs are of indices in this list, which stays: a front for which they would come
+	 * to mean other GPUs ends (scheduler.c). */
+	char uuids[LIMIT_GPUS][LIMIT_NAME_BYTES + 1];
+	size_t n_uuids;
 };
 
 /* requests.c: on_frame() and on_peer_closed(). */

@@ -146,8 +146,6 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	answer.status_reply.gpus = describe_gpus(f, &f->message, UINT64_MAX);
 	answer.status_reply.captures = describe_captures(f, &f->message, &p->credentials);
 	answer.status_reply.counts = describe_counts(f, &f->message, &p->credentials);
-	answer.status_reply.activity.n = f->reported ? f->reported->n_activity : 0;
-	answer.status_reply.activity.v = f->reported ? f->reported->activity : NULL;
 	peer_send(p, &answer);
 	return 0;
 }

@@ -189,7 +189,7 @@ bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 		}
 	}
 	report_supervisor(f);
-	return f->known != NULL;
+	return f->n_uuids > 0;
 }
 
 void scheduler_tick(struct front *f, uint64_t now_ns)
