@@ -9,19 +9,6 @@ void restart_begin(struct restart *r, uint64_t now_ns)
 	r->due_ns = 0;
 }
 
-static uint64_t delay_ms(unsigned ends)
-{
-	uint64_t ms = RESTART_DELAY_MIN_MS;
-
-	if (ends <= RESTARTS_AT_ONCE) {
-		return 0;
-	}
-	for (unsigned i = RESTARTS_AT_ONCE + 1; i < ends && ms < RESTART_DELAY_MAX_MS; i++) {
-		ms *= 2;
-	}
-	return ms < RESTART_DELAY_MAX_MS ? ms : RESTART_DELAY_MAX_MS;
-}
-
 uint64_t restart_end(struct restart *r, uint64_t now_ns)
 {
 	uint64_t delay_ns;
@@ -29,7 +16,7 @@ uint64_t restart_end(struct restart *r, uint64_t now_ns)
 	if (now_ns - r->began_ns >= RESTART_STABLE_S * CLOCK_NS_PER_S) {
 		r->ends = 0;
 	}
-	delay_ns = delay_ms(++r->ends) * CLOCK_NS_PER_MS;
+	delay_ns = ++r->ends > RESTARTS_AT_ONCE ? RESTART_DELAY_S * CLOCK_NS_PER_S : 0;
 	r->due_ns = now_ns + delay_ns;
 	return delay_ns;
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /* When a worker that has ended is replaced: at once for the first RESTARTS_AT_ONCE lives in a row
- * that were shorter than a minute; after that with a delay that doubles, so that a process that
- * always fails does not use up the machine. Replacing is never given up: a user may be the cause of
- * the ends, and the captures of others are not to end with it. Pure: the clock is the caller's. */
+ * that were shorter than a minute; after that with a delay, so that a process that always fails
+ * does not use up the machine. Replacing is never given up: a user may be the cause of the ends,
+ * and the captures of others are not to end with it. Pure: the clock is the caller's. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,8 +12,7 @@
 enum {
 	RESTARTS_AT_ONCE = 10,
 	RESTART_STABLE_S = 60,
-	RESTART_DELAY_MIN_MS = 500,
-	RESTART_DELAY_MAX_MS = 8000,
+	RESTART_DELAY_S = 4,
 };
 
 struct restart {
