@@ -87,16 +87,9 @@ static bool next_frame(int fd, struct buffer *in, struct frame *ret)
 	buffer_consume(in, used);
 	used = 0;
 	while (frame_parse(in->data + in->start, buffer_length(in), ret) != 0) {
-		ssize_t n;
-
-		if (buffer_reserve(in, 256 * 1024) < 0) {
+		if (buffer_receive(in, fd, 256 * 1024, 0) < 0) {
 			return false;
 		}
-		n = recv(fd, in->data + in->end, in->size - in->end, 0);
-		if (n <= 0) {
-			return false;
-		}
-		in->end += (size_t)n;
 	}
 	used = FRAME_HEADER_BYTES + ret->size;
 	return true;

@@ -429,17 +429,16 @@ bool front_box_gpu_receive(enum front_box_asked which)
 {
 	struct box_process *p = &front_box.asked[which];
 	struct wire_message m;
-	struct frame f;
+	int r;
 
 	if (p->fd < 0 || p->n_requests == REQUESTS) {
 		return false;
 	}
-	if (frame_parse(p->in.data + p->in.start, buffer_length(&p->in), &f) != 0) {
+	r = wire_next(&p->in, &front_box.arena, &m);
+	if (r == FRAME_E_MORE) {
 		return front_box_receive(p->fd, &p->in) > 0;
 	}
-	arena_reset(&front_box.arena);
-	fuzz_check(wire_decode(&front_box.arena, f.type, f.payload, f.size, &m) == 0);
-	buffer_consume(&p->in, FRAME_HEADER_BYTES + f.size);
+	fuzz_check(r == 0);
 	p->requests[p->n_requests++] =
 		(struct box_request){ .type = m.type, .id = request_id(which, &m) };
 	if (m.type == WIRE_TENANTS_REQUEST && front_box_listener.on_look) {

@@ -34,19 +34,12 @@ void library_welcome(struct fixture *f)
 struct wire_message library_expect_request(struct fixture *f)
 {
 	struct wire_message m = { 0 };
-	struct frame frame;
+	int r;
 
-	while (frame_parse(f->in.data + f->in.start, buffer_length(&f->in), &frame) != 0) {
-		ssize_t n;
-
-		assert_int_equal(buffer_reserve(&f->in, 4096), 0);
-		n = recv(f->peer, f->in.data + f->in.end, 4096, 0);
-		assert_true(n > 0);
-		f->in.end += (size_t)n;
+	while ((r = wire_next(&f->in, &f->arena, &m)) == FRAME_E_MORE) {
+		assert_int_equal(buffer_receive(&f->in, f->peer, 4096, 0), 0);
 	}
-	arena_reset(&f->arena);
-	assert_int_equal(wire_decode(&f->arena, frame.type, frame.payload, frame.size, &m), 0);
-	buffer_consume(&f->in, FRAME_HEADER_BYTES + frame.size);
+	assert_int_equal(r, 0);
 	return m;
 }
 
