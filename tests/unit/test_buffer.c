@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "proto/base/buffer.h"
 
 TEST(appends_and_consumes_in_order)
@@ -77,4 +81,39 @@ TEST(gives_back_a_large_buffer_when_empty)
 	assert_int_equal(b.size, 0);
 	assert_int_equal(buffer_append(&b, "again", 5), 0);
 	buffer_deinit(&b);
+}
+
+/* What waits is sent as far as the socket takes it, and comes out in order. */
+TEST(passes_through_a_socket_that_is_full_at_times)
+{
+	struct buffer out = { 0 }, in = { 0 };
+	uint8_t next = 0, expected = 0;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(buffer_receive(&in, pair[1], 100, MSG_DONTWAIT), 0);
+	assert_int_equal(buffer_length(&in), 0);
+	for (int i = 0; i < 2000000; i++) {
+		assert_int_equal(buffer_append(&out, &next, 1), 0);
+		next++;
+	}
+	assert_int_equal(buffer_send(&out, pair[0], MSG_DONTWAIT), 0);
+	assert_true(buffer_length(&out) > 0); /* more than a socket holds */
+	for (int i = 0; i < 2000000; i++) {
+		if (buffer_length(&in) == 0) {
+			assert_int_equal(buffer_receive(&in, pair[1], 5000, 0), 0);
+			assert_int_equal(buffer_send(&out, pair[0], MSG_DONTWAIT), 0);
+		}
+		assert_int_equal(in.data[in.start], expected++);
+		buffer_consume(&in, 1);
+	}
+	assert_int_equal(buffer_length(&out), 0);
+	close(pair[0]);
+	assert_int_equal(buffer_receive(&in, pair[1], 100, 0), -EPIPE);
+	assert_int_equal(buffer_append(&out, "late", 4), 0);
+	assert_int_equal(buffer_send(&out, pair[1], 0), -EPIPE);
+	assert_int_equal(buffer_length(&out), 4);
+	close(pair[1]);
+	buffer_deinit(&out);
+	buffer_deinit(&in);
 }
