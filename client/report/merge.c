@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The trace's kernels sorted by name and order are a queue for each name, from which each record
- * takes the next. Values are kept for those that were taken.
+/* The exporter that puts a capture's counters into a trace that was made in another run of the same
+ * program: the i-th launch of a name in the trace gets those of the i-th of that name in the
+ * capture. Names and order are all that the runs share; correlation ids and times differ.
+ *
+ * The trace is read twice, in pieces: when the export begins, for its kernels, launches and
+ * operators, and at the end, when it is copied byte by byte with the counters put in. Between these
+ * SQLite joins what is in a temporary database (merge_tables.sql, merge_join.sql), so that memory
+ * grows with neither trace nor capture.
  *
  * HolisticTraceAnalysis finds counters in events of category cuda_profiler_range: it pairs the i-th
  * of them, by ts, with the i-th cuda_runtime event whose name begins with cudaLaunchKernel, wants
@@ -14,23 +20,24 @@
  * kernel alone. Where the trace has a range for each launch already, of a capture of other metrics,
  * the counters go into these. */
 
-#include "client/report/merge.h"
+#include "client/report/exporter.h"
 
 #include <errno.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
 #include "client/report/chrome.h"
-#include "proto/base/array.h"
+#include "client/report/trace.h"
+#include "proto/base/clean.h"
 
-/* Kernels of one name, in the order of their launches. */
-struct queue {
-	uint64_t name;
-	size_t next, end; /* in by_launch */
-};
+enum { PIECE_BYTES = 256 * 1024 };
 
+extern const char *const merge_tables[], *const merge_join[];
+
+/* Of the view merged. */
 enum what {
 	INSERT_VALUES, /* into the arguments of a kernel */
 	INSERT_PLAIN,  /* into those of a range */
@@ -38,388 +45,235 @@ enum what {
 	INSERT_RANGE,  /* a range at the end of the events */
 };
 
-struct insertion {
-	uint64_t at; /* offset in the text */
-	enum what what;
-	bool first; /* nothing stands before it in its object */
-	size_t values;
-	const struct trace_launch *launch;
-	int64_t us, length_us; /* of a range */
-	unsigned lane;
+enum { AT, WHAT, FIRST, FIGURES, NAME, DEVICE, WHOLE_US, LENGTH_US, THREAD, START, US };
+
+/* The columns of the table counts, in their order. */
+struct merge_counts {
+	uint64_t records, kernels, joined;
+	uint64_t valued; /* of the joined, those that have a value of some metric */
+	uint64_t ranges; /* that the trace has already */
+	uint64_t launches, launches_valued;
+	uint64_t together; /* launches within the same microsecond as the launch before */
+	uint64_t bare;	   /* launches outside any operator */
 };
 
-struct merge {
-	struct trace *trace;
-	struct trace_kernel **by_launch; /* by name, then order */
-	struct queue *queues;		 /* by name */
-	size_t n_queues;
+struct merging {
+	const struct exporter_options *options;
+	struct exporter_refusal *refusal;
 	const struct gpuctr_plan *plan;
-	double *values; /* of the joined launches, one after the other: values, then errors */
-	size_t n_values, max_values;
-	uint64_t alone;
-
-	struct insertion *insertions; /* sorted by offset */
-	size_t n_insertions, max_insertions, next;
+	struct trace_text *text;
+	sqlite3 *db;
+	sqlite3_stmt *event, *record; /* that write one */
+	sqlite3_stmt *merged;	      /* the next insertion */
+	double *figures;	      /* of one record: values, then errors */
+	struct merge_counts counts;
 	struct lanes lanes; /* of the ranges */
+	uint64_t bytes;	    /* of the trace */
+	uint64_t at;	    /* how much of it was copied */
+	bool copying, more;
 };
 
-/* --- order ----------------------------------------------------------------------------------- */
+/* --- refusals -------------------------------------------------------------------------------- */
 
-#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
-
-static int by_launch(const void *a, const void *b)
+static int refuse(struct merging *m, const char *code, const char *remedy)
 {
-	const struct trace_kernel *x = *(struct trace_kernel *const *)a,
-				  *y = *(struct trace_kernel *const *)b;
-	int order = COMPARE(x->name, y->name);
-
-	order = order ? order : COMPARE(x->correlation, y->correlation);
-	return order ? order : COMPARE(x->at, y->at);
+	m->refusal->code = code;
+	m->refusal->remedy = remedy;
+	return EXPORTER_REFUSES;
 }
 
-static int by_correlation(const void *a, const void *b)
-{
-	const struct trace_kernel *x = *(struct trace_kernel *const *)a,
-				  *y = *(struct trace_kernel *const *)b;
-	int order = COMPARE(x->correlation, y->correlation);
+static const char usual_remedy[] =
+	"Name a trace that torch.profiler's export_chrome_trace() has written, of a run on a GPU.";
 
-	return order ? order : COMPARE(x->at, y->at);
+static int refuse_trace(struct merging *m, const char *why, int r, const char *remedy)
+{
+	struct buf *b = &m->refusal->why;
+
+	text_terminal(b, m->options->trace);
+	buf_printf(b, ": %s", *why ? why : strerror(-r));
+	return refuse(m, "trace", remedy);
 }
 
-/* Of events that begin with their place. */
-static int by_time(const void *a, const void *b)
+/* --- the database ---------------------------------------------------------------------------- */
+
+static int check(struct merging *m, int rc)
 {
-	const struct trace_place *x = a, *y = b;
-	int order = COMPARE(x->begin, y->begin);
-
-	return order ? order : COMPARE(x->at, y->at);
-}
-
-static int by_thread(const void *a, const void *b)
-{
-	const struct trace_place *x = a, *y = b;
-	int order = COMPARE((uintptr_t)x->thread, (uintptr_t)y->thread);
-
-	return order ? order : by_time(a, b);
-}
-
-/* Ranges at the end keep their own order. */
-static int insertions_by_offset(const void *a, const void *b)
-{
-	const struct insertion *x = a, *y = b;
-	int order = COMPARE(x->at, y->at);
-
-	return order ? order : COMPARE(x->us, y->us);
-}
-
-/* qsort() must not be called with NULL, which an empty list may be. */
-static void sort(void *items, size_t n, size_t size, int (*by)(const void *, const void *))
-{
-	if (n > 0) {
-		qsort(items, n, size, by);
+	if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE) {
+		return 0;
 	}
-}
-
-static int make_queues(struct merge *m)
-{
-	const struct trace *t = m->trace;
-	const struct trace_kernel *last = NULL;
-
-	m->by_launch = calloc(t->n + 1, sizeof(*m->by_launch));
-	m->queues = calloc(t->n + 1, sizeof(*m->queues));
-	if (!m->by_launch || !m->queues) {
+	if (rc == SQLITE_NOMEM) {
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < t->n; i++) {
-		m->by_launch[i] = &t->kernels[i];
-	}
-	sort(m->by_launch, t->n, sizeof(m->by_launch[0]), by_launch);
-	for (size_t i = 0; i < t->n; i++) {
-		const struct trace_kernel *k = m->by_launch[i];
-
-		if (!last || k->name != last->name) {
-			m->queues[m->n_queues++] = (struct queue){ .name = k->name, .next = i };
-		}
-		m->queues[m->n_queues - 1].end = i + 1;
-		last = k;
-	}
-	return 0;
+	buf_printf(&m->refusal->why, "the temporary file: %s", sqlite3_errmsg(m->db));
+	return refuse(m, "output", "Set TMPDIR to a folder with room.");
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
-
-struct merge *merge_new(struct trace *trace, const struct gpuctr_plan *plan)
+static int run(struct merging *m, const char *const *lines)
 {
-	struct merge *m = calloc(1, sizeof(*m));
+	CLEAN_BUF struct buf sql = { 0 };
+
+	for (size_t i = 0; lines[i]; i++) {
+		buf_text(&sql, lines[i]);
+	}
+	return sql.failed ? -ENOMEM
+			  : check(m, sqlite3_exec(m->db, buf_string(&sql), NULL, NULL, NULL));
+}
+
+static int prepare(struct merging *m, const char *sql, sqlite3_stmt **ret)
+{
+	return check(m, sqlite3_prepare_v2(m->db, sql, -1, ret, NULL));
+}
+
+static int open_db(struct merging *m)
+{
+	int r = check(m, sqlite3_open("", &m->db));
+
+	sqlite3_exec(m->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN", NULL,
+		     NULL, NULL);
+	r = r ? r : run(m, merge_tables);
+	r = r ? r
+	      : prepare(m, "INSERT INTO event VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			&m->event);
+	return r ? r : prepare(m, "INSERT INTO record VALUES(NULL, ?1, ?2, ?3, ?4)", &m->record);
+}
+
+static int write_row(struct merging *m, sqlite3_stmt *s)
+{
+	sqlite3_step(s);
+	return check(m, sqlite3_reset(s));
+}
+
+static void bind_text(sqlite3_stmt *s, int i, const char *text)
+{
+	sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC);
+}
+
+static int on_event(const struct trace_event *e, void *userdata)
+{
+	struct merging *m = userdata;
+
+	sqlite3_bind_int(m->event, 1, (int)e->category);
+	bind_text(m->event, 2, e->name);
+	bind_text(m->event, 3, e->thread);
+	sqlite3_bind_double(m->event, 4, e->begin);
+	sqlite3_bind_double(m->event, 5, e->us);
+	sqlite3_bind_int64(m->event, 6, (int64_t)e->at);
+	sqlite3_bind_int64(m->event, 7, (int64_t)e->args_at);
+	sqlite3_bind_int(m->event, 8, e->empty);
+	/* SQLite's numbers have a sign, and the order stays. */
+	sqlite3_bind_int64(m->event, 9, (int64_t)(e->correlation ^ UINT64_C(1) << 63));
+	sqlite3_bind_int64(m->event, 10, e->device);
+	m->counts.kernels += e->category == TRACE_KERNEL;
+	return write_row(m, m->event);
+}
+
+/* --- beginning ------------------------------------------------------------------------------- */
+
+static int read_trace(struct merging *m)
+{
+	const char *remedy = usual_remedy;
+	CLEAN_BUF struct buf why = { 0 };
+	int r;
+
+	m->text = trace_text_open(m->options->trace);
+	r = m->text ? trace_read(m->text, on_event, m, &m->bytes, &why, &remedy) : -errno;
+	if (r == 0 && m->counts.kernels == 0) {
+		buf_text(&why, "there is no kernel in it");
+		r = -EINVAL;
+	}
+	return r < 0 ? refuse_trace(m, buf_string(&why), r, remedy) : r;
+}
+
+static int begin(struct merging *m, const struct store_info *info)
+{
+	int r;
+
+	if (m->options->process == 0 && info->n_processes > 1) {
+		buf_text(&m->refusal->why, "a trace is of one process: say which of the capture's "
+					   "by --process (report --by process lists them)");
+		return EXPORTER_REFUSES;
+	}
+	m->plan = &info->plan;
+	m->figures = calloc(2 * m->plan->n_columns + 1, sizeof(*m->figures));
+	r = m->figures ? open_db(m) : -ENOMEM;
+	return r ? r : read_trace(m);
+}
+
+static void merge_close(void *e)
+{
+	struct merging *m = e;
+
+	sqlite3_finalize(m->event);
+	sqlite3_finalize(m->record);
+	sqlite3_finalize(m->merged);
+	sqlite3_close(m->db);
+	trace_text_close(m->text);
+	free(m->figures);
+	free(m);
+}
+
+static void *merge_open(const struct store_info *info, const struct exporter_options *options,
+			struct exporter_refusal *refusal)
+{
+	struct merging *m = calloc(1, sizeof(*m));
 
 	if (!m) {
 		return NULL;
 	}
-	m->trace = trace;
-	m->plan = plan;
-	return make_queues(m) ? merge_free(m) : m;
-}
-
-struct merge *merge_free(struct merge *m)
-{
-	if (m) {
-		free(m->by_launch);
-		free(m->queues);
-		free(m->values);
-		free(m->insertions);
-		free(m);
+	m->options = options;
+	m->refusal = refusal;
+	if (begin(m, info)) {
+		merge_close(m);
+		return NULL;
 	}
-	return NULL;
+	return m;
 }
 
-/* --- records --------------------------------------------------------------------------------- */
-
-static struct queue *find_queue(struct merge *m, const char *name)
+static int merge_record(void *e, struct buf *b, const struct gpuctr_record *record,
+			const struct attribution *what)
 {
-	uint64_t hash = trace_hash(name, strlen(name));
-	size_t i = ARRAY_FIND_INDEX(m->queues, m->n_queues, name, hash);
-
-	return i < m->n_queues && m->queues[i].name == hash ? &m->queues[i] : NULL;
-}
-
-static int keep_values(struct merge *m, const struct gpuctr_record *record)
-{
+	struct merging *m = e;
 	size_t n = m->plan->n_columns;
-	double *to;
+	bool valued = false;
 
-	if (!array_make_room(&m->values, (2 * n + 1) * sizeof(double), m->n_values,
-			     &m->max_values)) {
-		return -ENOMEM;
-	}
-	to = &m->values[2 * m->n_values * n];
 	for (size_t i = 0; i < n; i++) {
-		to[i] = record->values[i];
-		to[n + i] = record->errors ? record->errors[i] : NAN;
+		m->figures[i] = record->values[i];
+		m->figures[n + i] = record->errors ? record->errors[i] : NAN;
+		valued = valued || isfinite(record->values[i]);
 	}
-	m->n_values++;
-	return 0;
-}
-
-int merge_record(struct merge *m, const struct gpuctr_record *record)
-{
-	struct queue *q = record->kernel ? find_queue(m, record->kernel->name) : NULL;
-
-	q = q || !record->kernel ? q : find_queue(m, record->kernel->mangled);
-	if (!q || q->next == q->end) {
-		m->alone++;
-		return 0;
-	}
-	if (keep_values(m, record)) {
-		return -ENOMEM;
-	}
-	m->by_launch[q->next++]->values = m->n_values;
-	return 0;
-}
-
-static bool has_value(const struct merge *m, size_t values)
-{
-	size_t n = m->plan->n_columns;
-
-	for (size_t i = 0; values > 0 && i < n; i++) {
-		if (isfinite(m->values[2 * (values - 1) * n + i])) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* --- launches -------------------------------------------------------------------------------- */
-
-/* Each launch's kernel is the first that has its correlation id. */
-static void find_kernels(struct merge *m, struct merge_counts *counts)
-{
-	struct trace *t = m->trace;
-	uint64_t valued = 0;
-
-	sort(m->by_launch, t->n, sizeof(m->by_launch[0]), by_correlation);
-	for (size_t i = 0; i < t->n_launches; i++) {
-		struct trace_launch *l = &t->launches[i];
-		size_t at = 0, end = t->n;
-
-		while (at < end) {
-			size_t middle = at + (end - at) / 2;
-			bool before = m->by_launch[middle]->correlation < l->correlation;
-
-			at = before ? middle + 1 : at;
-			end = before ? end : middle;
-		}
-		if (at < t->n && m->by_launch[at]->correlation == l->correlation) {
-			l->kernel = m->by_launch[at];
-			valued += has_value(m, l->kernel->values);
-		}
-	}
-	counts->launches = t->n_launches;
-	counts->launches_alone = t->n_launches - valued;
-	counts->otherwise = counts->valued > valued ? counts->valued - valued : 0;
-}
-
-/* Operators of a thread nest or do not overlap. So a launch is within an operator if the latest end
- * of the operators that have begun is after it. */
-static void find_ops(struct trace *t)
-{
-	const char *thread = NULL;
-	double end = 0;
-	size_t op = 0;
-
-	sort(t->ops, t->n_ops, sizeof(*t->ops), by_thread);
-	sort(t->launches, t->n_launches, sizeof(*t->launches), by_thread);
-	for (size_t i = 0; i < t->n_launches; i++) {
-		struct trace_launch *l = &t->launches[i];
-
-		if (l->place.thread != thread) {
-			thread = l->place.thread;
-			end = -INFINITY;
-		}
-		while (op < t->n_ops && (uintptr_t)t->ops[op].place.thread < (uintptr_t)thread) {
-			op++;
-		}
-		while (op < t->n_ops && t->ops[op].place.thread == thread &&
-		       t->ops[op].place.begin <= l->place.begin) {
-			end = fmax(end, t->ops[op++].end);
-		}
-		l->in_op = end >= l->place.begin + l->us;
-	}
-}
-
-/* --- insertions ------------------------------------------------------------------------------ */
-
-static int insert(struct merge *m, struct insertion insertion)
-{
-	if (!array_make_room(&m->insertions, sizeof(insertion), m->n_insertions,
-			     &m->max_insertions)) {
-		return -ENOMEM;
-	}
-	m->insertions[m->n_insertions++] = insertion;
-	return 0;
-}
-
-static size_t values_of(const struct trace_launch *launch)
-{
-	return launch->kernel ? launch->kernel->values : 0;
-}
-
-static int insert_values(struct merge *m)
-{
-	const struct trace *t = m->trace;
-	int r = 0;
-
-	for (size_t i = 0; i < t->n && r == 0; i++) {
-		const struct trace_kernel *k = &t->kernels[i];
-
-		r = k->values == 0 ? 0
-				   : insert(m, (struct insertion){ .at = k->at,
-								   .what = INSERT_VALUES,
-								   .first = k->empty,
-								   .values = k->values });
-	}
-	return r;
-}
-
-static int insert_op(struct merge *m, const struct trace_launch *l)
-{
-	return insert(m, (struct insertion){ .at = l->place.at, .what = INSERT_OP, .launch = l });
-}
-
-static int insert_range(struct merge *m, const struct trace_launch *l, size_t i, int64_t us)
-{
-	const struct trace *t = m->trace;
-
-	if (t->n_ranges == 0) {
-		double kernel_us = l->kernel ? fmin(floor(l->kernel->us), 1e15) : 1;
-		int64_t length_us = kernel_us >= 1 ? (int64_t)kernel_us : 1;
-		bool fresh;
-
-		return insert(m, (struct insertion){
-					 .at = t->end,
-					 .what = INSERT_RANGE,
-					 .values = values_of(l),
-					 .launch = l,
-					 .us = us,
-					 .length_us = length_us,
-					 .lane = lanes_take(&m->lanes, us, length_us, &fresh),
-				 });
-	}
-	return insert(m, (struct insertion){ .at = t->ranges[i].place.at,
-					     .what = INSERT_PLAIN,
-					     .first = t->ranges[i].empty,
-					     .values = values_of(l) });
-}
-
-/* Of the launches in the order of time. Times are rounded to whole microseconds as HTA does it, and
- * made to differ. */
-static int insert_ranges(struct merge *m, struct merge_counts *counts)
-{
-	struct trace *t = m->trace;
-	int64_t last_us = INT64_MIN;
-	double last = -INFINITY;
-	int r = 0;
-
-	sort(t->ranges, t->n_ranges, sizeof(*t->ranges), by_time);
-	sort(t->launches, t->n_launches, sizeof(*t->launches), by_time);
-	for (size_t i = 0; i < t->n_launches && r == 0; i++) {
-		const struct trace_launch *l = &t->launches[i];
-		double begin = ceil(l->place.begin);
-		int64_t us = fabs(begin) < 9e18 ? (int64_t)begin : 0;
-
-		counts->together += begin == last;
-		last = begin;
-		last_us = us > last_us ? us : last_us + 1;
-		if (counts->ranges != MERGE_LEAVES_RANGES) {
-			r = l->in_op ? 0 : insert_op(m, l);
-			r = r ? r : insert_range(m, l, i, last_us);
-			counts->bare += !l->in_op;
-		}
-	}
-	return r;
-}
-
-int merge_finish(struct merge *m, struct merge_counts *ret)
-{
-	struct trace *t = m->trace;
-	int r;
-
-	*ret = (struct merge_counts){ .joined = m->n_values,
-				      .trace_alone = t->n - m->n_values,
-				      .capture_alone = m->alone,
-				      .ranges = t->n_ranges == 0 ? MERGE_WRITES_RANGES
-						: t->n_ranges == t->n_launches
-							? MERGE_FILLS_RANGES
-							: MERGE_LEAVES_RANGES };
-	for (size_t i = 1; i <= m->n_values; i++) {
-		ret->valued += has_value(m, i);
-	}
-	find_kernels(m, ret);
-	find_ops(t);
-	r = insert_values(m);
-	r = r ? r : insert_ranges(m, ret);
-	ret->crowded = m->lanes.crowded;
-	sort(m->insertions, m->n_insertions, sizeof(*m->insertions), insertions_by_offset);
-	return r;
+	bind_text(m->record, 1, record->kernel ? record->kernel->name : NULL);
+	bind_text(m->record, 2, record->kernel ? record->kernel->mangled : NULL);
+	sqlite3_bind_int(m->record, 3, valued);
+	sqlite3_bind_blob(m->record, 4, m->figures, (int)(2 * n * sizeof(double)), SQLITE_STATIC);
+	return write_row(m, m->record);
 }
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
+static const char *text_of(const struct merging *m, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(m->merged, column);
+
+	return text ? text : TEXT_UNKNOWN;
+}
+
 /* As members: of a kernel's arguments with a prefix and with errors, of a range's, of which HTA
  * makes columns, the values alone. */
-static void add_values(const struct merge *m, size_t values, bool of_range, struct json *to)
+static void add_values(struct merging *m, bool of_range, struct json *to)
 {
 	size_t n = m->plan->n_columns;
-	const double *of = values > 0 ? &m->values[2 * (values - 1) * n] : NULL;
+	const void *figures = sqlite3_column_blob(m->merged, FIGURES);
 
-	if (of) {
-		chrome_add_values(to, of_range ? "" : "gpuctr::", m->plan, of,
-				  of_range ? NULL : of + n);
+	if (figures) {
+		memcpy(m->figures, figures, 2 * n * sizeof(double));
+		chrome_add_values(to, of_range ? "" : "gpuctr::", m->plan, m->figures,
+				  of_range ? NULL : m->figures + n);
 	}
 }
 
 /* An operator's event comes before its launch, so that it is the outer one of two events with the
  * same times. */
-static void add_op(const struct trace_launch *launch, struct buf *b)
+static void add_op(const struct merging *m, struct buf *b)
 {
 	struct json to = { b };
 
@@ -427,53 +281,199 @@ static void add_op(const struct trace_launch *launch, struct buf *b)
 	json_word(&to, "ph", "X");
 	json_word(&to, "cat", "cpu_op");
 	json_key(&to, NULL);
-	buf_text(b, launch->place.thread);
-	json_double(&to, "ts", launch->place.begin);
-	json_double(&to, "dur", launch->us);
+	buf_text(b, text_of(m, THREAD));
+	json_double(&to, "ts", sqlite3_column_double(m->merged, START));
+	json_double(&to, "dur", sqlite3_column_double(m->merged, US));
 	json_word(&to, "name", "(no operator)");
 	json_end(&to, '}');
 	buf_text(b, ",\n");
 }
 
-static void add_range(const struct merge *m, const struct insertion *i, struct buf *b)
+static void add_range(struct merging *m, struct buf *b)
 {
-	const struct trace_kernel *k = i->launch->kernel;
+	int64_t us = sqlite3_column_int64(m->merged, WHOLE_US);
+	int64_t length_us = sqlite3_column_int64(m->merged, LENGTH_US);
 	struct json to = { b };
+	bool fresh;
+	unsigned lane = lanes_take(&m->lanes, us, length_us, &fresh);
 
 	buf_text(b, ",\n");
-	chrome_begin_span(&to, "cuda_profiler_range", k ? k->device : 0,
-			  i->lane > 0 ? LANES_TID + i->lane : 0, i->us, i->length_us);
-	json_text(&to, "name", k ? k->text : TEXT_UNKNOWN);
+	chrome_begin_span(&to, "cuda_profiler_range",
+			  (uint64_t)sqlite3_column_int64(m->merged, DEVICE),
+			  lane > 0 ? LANES_TID + lane : 0, us, length_us);
+	json_text(&to, "name", text_of(m, NAME));
 	json_begin(&to, "args", '{');
-	add_values(m, i->values, true, &to);
+	add_values(m, true, &to);
 	json_end(&to, '}');
 	json_end(&to, '}');
 }
 
-bool merge_next(const struct merge *m, uint64_t *ret_at)
+static void put(struct merging *m, struct buf *b)
 {
-	bool more = m->next < m->n_insertions;
+	bool first = sqlite3_column_int(m->merged, FIRST);
 
-	*ret_at = more ? m->insertions[m->next].at : UINT64_MAX;
-	return more;
-}
-
-void merge_put(struct merge *m, struct buf *b)
-{
-	const struct insertion *i = &m->insertions[m->next++];
-
-	switch (i->what) {
+	switch ((enum what)sqlite3_column_int(m->merged, WHAT)) {
 	case INSERT_VALUES:
-		add_values(m, i->values, false, &(struct json){ b, !i->first });
+		add_values(m, false, &(struct json){ b, !first });
 		break;
 	case INSERT_PLAIN:
-		add_values(m, i->values, true, &(struct json){ b, !i->first });
+		add_values(m, true, &(struct json){ b, !first });
 		break;
 	case INSERT_OP:
-		add_op(i->launch, b);
+		add_op(m, b);
 		break;
 	case INSERT_RANGE:
-		add_range(m, i, b);
+		add_range(m, b);
 		break;
 	}
 }
+
+/* --- the copy -------------------------------------------------------------------------------- */
+
+static int next(struct merging *m)
+{
+	int rc = sqlite3_step(m->merged);
+
+	m->more = rc == SQLITE_ROW;
+	return check(m, rc);
+}
+
+static int read_counts(struct merging *m)
+{
+	uint64_t *const all[] = {
+		&m->counts.records,	    &m->counts.kernels,	 &m->counts.joined,
+		&m->counts.valued,	    &m->counts.ranges,	 &m->counts.launches,
+		&m->counts.launches_valued, &m->counts.together, &m->counts.bare
+	};
+	sqlite3_stmt *s;
+	int r = prepare(m, "SELECT * FROM counts", &s);
+
+	r = r ? r : check(m, sqlite3_step(s));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++) {
+		*all[i] = (uint64_t)sqlite3_column_int64(s, (int)i);
+	}
+	sqlite3_finalize(s);
+	return r;
+}
+
+static int begin_copy(struct merging *m)
+{
+	int r = run(m, merge_join);
+
+	r = r ? r : read_counts(m);
+	if (r == 0 && m->counts.joined == 0) {
+		buf_text(&m->refusal->why,
+			 "No kernel of the capture has the name of one in the trace.");
+		return refuse(m, "trace", "Take a trace and a capture of the same program.");
+	}
+	r = r ? r : prepare(m, "SELECT * FROM merged", &m->merged);
+	r = r ? r : next(m);
+	m->copying = r == 0;
+	r = r ? r : trace_text_seek(m->text, 0);
+	return r >= 0 || r == -ENOMEM ? r : refuse_trace(m, "", r, usual_remedy);
+}
+
+/* Copies a piece of the trace that ends at end, or before. */
+static int copy(struct merging *m, struct buf *b, uint64_t end)
+{
+	size_t n = end - m->at < PIECE_BYTES ? (size_t)(end - m->at) : PIECE_BYTES;
+	int64_t done = buf_reserve(b, n) ? trace_text_next(m->text, b->data + b->n, n) : -ENOMEM;
+
+	if (done == -ENOMEM) {
+		return -ENOMEM;
+	}
+	if (done <= 0) {
+		return refuse_trace(m, done == 0 ? "it has become shorter meanwhile" : "",
+				    (int)done, usual_remedy);
+	}
+	b->n += (size_t)done;
+	m->at += (uint64_t)done;
+	return 0;
+}
+
+static int merge_end(void *e, struct buf *b)
+{
+	struct merging *m = e;
+	int r = m->copying ? 0 : begin_copy(m);
+
+	while (r == 0 && b->n < PIECE_BYTES) {
+		uint64_t end = m->more ? (uint64_t)sqlite3_column_int64(m->merged, AT) : m->bytes;
+
+		if (m->at < end) {
+			r = copy(m, b, end);
+		} else if (m->more) {
+			put(m, b);
+			r = next(m);
+		} else {
+			return 0;
+		}
+	}
+	return r ? r : EXPORTER_MORE;
+}
+
+/* --- what became of it ----------------------------------------------------------------------- */
+
+/* "1 launch", "2 launches" */
+static void add_launches(struct buf *b, uint64_t n)
+{
+	text_count(b, n);
+	buf_text(b, n == 1 ? " launch" : " launches");
+}
+
+/* What HTA will find. */
+static void tell_ranges(const struct merge_counts *n, struct buf *b)
+{
+	uint64_t otherwise = n->valued > n->launches_valued ? n->valued - n->launches_valued : 0;
+
+	if (n->ranges != 0 && n->ranges != n->launches) {
+		buf_text(b, "the trace has events of category cuda_profiler_range, and not one for "
+			    "each launch: they stay as they are\n");
+		return;
+	}
+	buf_text(b, "for HTA: a cuda_profiler_range for each of ");
+	add_launches(b, n->launches);
+	buf_text(b, " (cudaLaunchKernel), ");
+	text_count(b, n->launches_valued);
+	buf_text(b, " with counters\n");
+	if (otherwise > 0) {
+		text_count(b, otherwise);
+		buf_text(b,
+			 " kernels with counters were launched in another way, which HTA does not "
+			 "look at: they have no such range\n");
+	}
+	if (n->together > 0) {
+		add_launches(b, n->together);
+		buf_text(b, " began in one microsecond with another: HTA may exchange their "
+			    "counters\n");
+	}
+	if (n->bare > 0) {
+		add_launches(b, n->bare);
+		buf_text(b, " had no operator around, which HTA needs: \"(no operator)\" was put "
+			    "in\n");
+	}
+}
+
+static void merge_tell(void *e, struct buf *b)
+{
+	const struct merging *m = e;
+	const struct merge_counts *n = &m->counts;
+
+	text_count(b, n->valued);
+	buf_text(b, " kernels have counters now; without a partner: ");
+	text_count(b, n->kernels - n->joined);
+	buf_text(b, " of the trace, ");
+	text_count(b, n->records - n->joined);
+	buf_text(b, " of the capture\n");
+	tell_ranges(n, b);
+	chrome_tell_crowded(m->lanes.crowded, b);
+}
+
+const struct exporter exporter_merge = {
+	.name = "merge",
+	.without = STORE_SITES,
+	.open = merge_open,
+	.close = merge_close,
+	.record = merge_record,
+	.end = merge_end,
+	.tell = merge_tell,
+};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* yajl reads the trace piece by piece and tells where each token ends, so a gigabyte needs memory
- * for its kernels, launches and operators alone. Events are the objects in the list "traceEvents",
- * or in the list that is the whole file. */
+/* yajl reads the trace piece by piece and tells where each token ends, so a gigabyte needs the
+ * memory of one event. Events are the objects in the list "traceEvents", or in the list that is the
+ * whole file. */
 
 #include "client/report/trace.h"
 
@@ -13,7 +13,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "client/report/trace_odd.h"
-#include "proto/base/array.h"
+#include "proto/base/clean.h"
 #include "proto/base/json.h"
 
 enum { PIECE_BYTES = 256 * 1024, MAX_DEPTH = 1000 };
@@ -32,21 +32,9 @@ enum field {
 	FIELD_DEVICE,
 };
 
-enum category { CATEGORY_OTHER, CATEGORY_KERNEL, CATEGORY_LAUNCH, CATEGORY_OP, CATEGORY_RANGE };
-
-/* What a trace does not say is 0. */
-struct event {
-	enum category category;
-	double begin, us;
-	uint64_t at, args_at; /* the '{' that begins it, the '}' that ends its arguments */
-	bool has_name, has_args, has_begin, has_duration;
-	bool empty; /* it has no arguments yet */
-	uint64_t correlation;
-	unsigned device;
-};
-
 struct reading {
-	struct trace *trace;
+	int (*on_event)(const struct trace_event *event, void *userdata);
+	void *userdata;
 	yajl_handle yajl;
 	struct trace_odd odd;
 	uint64_t piece_at; /* offset of the piece that yajl reads */
@@ -54,9 +42,9 @@ struct reading {
 	unsigned events;   /* depth of the list of events; 0: not in it */
 	bool is_events;	   /* a list that begins is that of the events */
 	bool in_args;
-	size_t n_before; /* launches in the lists that have ended */
+	bool has_launch; /* the list of events has one */
 	enum field field;
-	struct event event;
+	struct trace_event event;
 	struct buf name, pid, tid, thread; /* of the event; ids as JSON */
 	int error;
 };
@@ -66,136 +54,43 @@ static bool is_text(const unsigned char *text, size_t n, const char *what)
 	return n == strlen(what) && memcmp(text, what, n) == 0;
 }
 
-uint64_t trace_hash(const char *name, size_t n)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < n; i++) {
-		if (name[i] != ' ') {
-			hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-		}
-	}
-	return hash;
-}
-
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* Room for one more of size bytes. NULL: out of memory. */
-static void *add_item(void *items, size_t *n, size_t *max, size_t size)
+static bool is_wanted(const struct reading *r)
 {
-	return array_make_room(items, size, *n, max) ? *(char **)items + (*n)++ * size : NULL;
-}
+	const struct trace_event *e = &r->event;
+	bool is_span = e->has_name && e->has_begin && e->has_duration;
 
-/* "pid":1,"tid":2. NULL: out of memory. */
-static const char *find_thread(struct reading *r)
-{
-	struct buf *b = &r->thread;
-
-	buf_clear(b);
-	buf_text(b, "\"pid\":");
-	buf_add(b, r->pid.n ? r->pid.data : "0", r->pid.n ? r->pid.n : 1);
-	buf_text(b, ",\"tid\":");
-	buf_add(b, r->tid.n ? r->tid.data : "0", r->tid.n ? r->tid.n : 1);
-	return b->failed ? NULL : texts_add(&r->trace->texts, b->data, b->n);
-}
-
-static int add_kernel(struct reading *r, const struct event *e)
-{
-	struct trace *t = r->trace;
-	const char *text = texts_add(&t->texts, r->name.n ? r->name.data : "", r->name.n);
-	struct trace_kernel *k = text ? add_item(&t->kernels, &t->n, &t->max, sizeof(*k)) : NULL;
-
-	if (!k) {
-		return -ENOMEM;
+	switch (e->category) {
+	case TRACE_KERNEL:
+		return e->has_name && e->has_args;
+	case TRACE_LAUNCH: /* those whose name begins so are what HTA pairs with ranges */
+		return is_span && strncmp(e->name, "cudaLaunchKernel", 16) == 0;
+	case TRACE_OP:
+		return is_span;
+	case TRACE_RANGE:
+		return is_span && e->has_args;
+	default:
+		return false;
 	}
-	*k = (struct trace_kernel){ .name = trace_hash(text, strlen(text)),
-				    .text = text,
-				    .correlation = e->correlation,
-				    .at = e->args_at,
-				    .us = e->us,
-				    .device = e->device,
-				    .empty = e->empty };
-	return 0;
-}
-
-static int add_launch(struct reading *r, const struct event *e)
-{
-	struct trace *t = r->trace;
-	const char *thread = find_thread(r);
-	struct trace_launch *l =
-		thread ? add_item(&t->launches, &t->n_launches, &t->max_launches, sizeof(*l))
-		       : NULL;
-
-	if (!l) {
-		return -ENOMEM;
-	}
-	*l = (struct trace_launch){ .place = { thread, e->begin, e->at },
-				    .us = e->us,
-				    .correlation = e->correlation };
-	return 0;
-}
-
-/* Most are within the one before them. */
-static int add_op(struct reading *r, const struct event *e)
-{
-	struct trace *t = r->trace;
-	const char *thread = find_thread(r);
-	const struct trace_op *last = t->n_ops > 0 ? &t->ops[t->n_ops - 1] : NULL;
-	struct trace_op *op;
-
-	if (thread && last && last->place.thread == thread && e->begin >= last->place.begin &&
-	    e->begin + e->us <= last->end) {
-		return 0;
-	}
-	op = thread ? add_item(&t->ops, &t->n_ops, &t->max_ops, sizeof(*op)) : NULL;
-	if (!op) {
-		return -ENOMEM;
-	}
-	*op = (struct trace_op){ { thread, e->begin, 0 }, e->begin + e->us };
-	return 0;
-}
-
-static int add_range(struct reading *r, const struct event *e)
-{
-	struct trace *t = r->trace;
-	struct trace_range *range =
-		add_item(&t->ranges, &t->n_ranges, &t->max_ranges, sizeof(*range));
-
-	if (!range) {
-		return -ENOMEM;
-	}
-	*range = (struct trace_range){ .place = { NULL, e->begin, e->args_at }, .empty = e->empty };
-	return 0;
-}
-
-/* Those whose name begins so are what HTA pairs with ranges. */
-static bool is_launch(const struct buf *name)
-{
-	static const char prefix[] = "cudaLaunchKernel";
-
-	return name->n >= sizeof(prefix) - 1 && memcmp(name->data, prefix, sizeof(prefix) - 1) == 0;
 }
 
 static int add_event(struct reading *r)
 {
-	const struct event *e = &r->event;
-	bool is_span = e->has_name && e->has_begin && e->has_duration;
+	struct trace_event *e = &r->event;
 
-	if (r->name.failed || r->pid.failed || r->tid.failed) {
-		return -ENOMEM;
+	e->name = buf_string(&r->name);
+	if (!is_wanted(r)) {
+		return r->name.failed ? -ENOMEM : 0;
 	}
-	switch (e->category) {
-	case CATEGORY_KERNEL:
-		return e->has_name && e->has_args ? add_kernel(r, e) : 0;
-	case CATEGORY_LAUNCH:
-		return is_span && is_launch(&r->name) ? add_launch(r, e) : 0;
-	case CATEGORY_OP:
-		return is_span ? add_op(r, e) : 0;
-	case CATEGORY_RANGE:
-		return is_span && e->has_args ? add_range(r, e) : 0;
-	default:
-		return 0;
-	}
+	buf_clear(&r->thread);
+	buf_printf(&r->thread, "\"pid\":%s,\"tid\":%s", r->pid.n ? buf_string(&r->pid) : "0",
+		   r->tid.n ? buf_string(&r->tid) : "0");
+	e->thread = buf_string(&r->thread);
+	r->has_launch |= e->category == TRACE_LAUNCH;
+	return r->name.failed || r->pid.failed || r->tid.failed || r->thread.failed
+		       ? -ENOMEM
+		       : r->on_event(e, r->userdata);
 }
 
 /* --- objects and lists ----------------------------------------------------------------------- */
@@ -227,7 +122,7 @@ static void begin_event(struct reading *r)
 {
 	r->in_args = false;
 	r->field = FIELD_OTHER;
-	r->event = (struct event){ .at = offset(r) };
+	r->event = (struct trace_event){ .at = offset(r) };
 	buf_clear(&r->name);
 	buf_clear(&r->pid);
 	buf_clear(&r->tid);
@@ -281,15 +176,18 @@ static int on_start_array(void *context)
 static int on_end_array(void *context)
 {
 	struct reading *r = context;
-	struct trace *t = r->trace;
 
 	if (r->events == r->depth) {
+		const struct trace_event end = {
+			.category = TRACE_END, .name = "", .thread = "", .at = offset(r)
+		};
+
 		r->events = 0;
-		t->end = t->n_launches > r->n_before ? offset(r) : t->end;
-		r->n_before = t->n_launches;
+		r->error = r->has_launch ? r->on_event(&end, r->userdata) : 0;
+		r->has_launch = false;
 	}
 	r->depth--;
-	return 1;
+	return r->error == 0;
 }
 
 /* --- values ---------------------------------------------------------------------------------- */
@@ -320,16 +218,16 @@ static int on_key(void *context, const unsigned char *key, size_t n)
 }
 
 /* Each has the name that older Kinetos gave it as well. */
-static enum category find_category(const unsigned char *text, size_t n)
+static enum trace_category find_category(const unsigned char *text, size_t n)
 {
 	static const struct {
 		const char *name, *older;
-		enum category category;
+		enum trace_category category;
 	} all[] = {
-		{ "kernel", "Kernel", CATEGORY_KERNEL },
-		{ "cuda_runtime", "Runtime", CATEGORY_LAUNCH },
-		{ "cpu_op", "Operator", CATEGORY_OP },
-		{ "cuda_profiler_range", "cuda_profiler_range", CATEGORY_RANGE },
+		{ "kernel", "Kernel", TRACE_KERNEL },
+		{ "cuda_runtime", "Runtime", TRACE_LAUNCH },
+		{ "cpu_op", "Operator", TRACE_OP },
+		{ "cuda_profiler_range", "cuda_profiler_range", TRACE_RANGE },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -337,7 +235,7 @@ static enum category find_category(const unsigned char *text, size_t n)
 			return all[i].category;
 		}
 	}
-	return CATEGORY_OTHER;
+	return TRACE_OTHER;
 }
 
 static void set_id(struct reading *r, const void *text, size_t n, const char *quote)
@@ -374,7 +272,7 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 static int on_number(void *context, const char *text, size_t n)
 {
 	struct reading *r = context;
-	struct event *e = &r->event;
+	struct trace_event *e = &r->event;
 
 	if (!in_event(r) && !in_arguments(r)) {
 		return 1;
@@ -433,16 +331,6 @@ static int read_all(struct reading *r, struct trace_text *text, char *piece)
 	return result ? result : (int)n;
 }
 
-static int finish(struct reading *r, struct trace_text *text, struct buf *why)
-{
-	r->trace->bytes = r->piece_at;
-	if (yajl_complete_parse(r->yajl) == yajl_status_ok) {
-		return 0;
-	}
-	trace_odd_explain_end(text, r->piece_at, why);
-	return -EINVAL;
-}
-
 static int explain(struct reading *r, int result, struct trace_text *text, struct buf *why,
 		   const char **ret_remedy)
 {
@@ -455,11 +343,16 @@ static int explain(struct reading *r, int result, struct trace_text *text, struc
 	} else if (result == -EINVAL) {
 		trace_odd_explain(text, r->piece_at + yajl_get_bytes_consumed(r->yajl), why,
 				  ret_remedy);
+	} else if (result == 0 && yajl_complete_parse(r->yajl) != yajl_status_ok) {
+		trace_odd_explain_end(text, r->piece_at, why);
+		return -EINVAL;
 	}
 	return result;
 }
 
-int trace_read(struct trace *t, struct trace_text *text, struct buf *why, const char **ret_remedy)
+int trace_read(struct trace_text *text,
+	       int (*on_event)(const struct trace_event *event, void *userdata), void *userdata,
+	       uint64_t *ret_bytes, struct buf *why, const char **ret_remedy)
 {
 	static const yajl_callbacks callbacks = { .yajl_number = on_number,
 						  .yajl_string = on_string,
@@ -468,17 +361,15 @@ int trace_read(struct trace *t, struct trace_text *text, struct buf *why, const 
 						  .yajl_end_map = on_end_map,
 						  .yajl_start_array = on_start_array,
 						  .yajl_end_array = on_end_array };
-	struct reading r = { .trace = t };
-	char *piece = malloc(PIECE_BYTES);
+	struct reading r = { .on_event = on_event, .userdata = userdata };
+	CLEAN_FREE char *piece = malloc(PIECE_BYTES);
 	int result = -ENOMEM;
 
-	*t = (struct trace){ 0 };
 	r.yajl = yajl_alloc(&callbacks, NULL, &r);
 	if (r.yajl && piece) {
 		yajl_config(r.yajl, yajl_dont_validate_strings, 1);
-		result = read_all(&r, text, piece);
-		result =
-			result ? explain(&r, result, text, why, ret_remedy) : finish(&r, text, why);
+		result = explain(&r, read_all(&r, text, piece), text, why, ret_remedy);
+		*ret_bytes = r.piece_at;
 	}
 	if (r.yajl) {
 		yajl_free(r.yajl);
@@ -487,16 +378,5 @@ int trace_read(struct trace *t, struct trace_text *text, struct buf *why, const 
 	buf_deinit(&r.pid);
 	buf_deinit(&r.tid);
 	buf_deinit(&r.thread);
-	free(piece);
 	return result;
-}
-
-void trace_deinit(struct trace *t)
-{
-	free(t->kernels);
-	free(t->launches);
-	free(t->ops);
-	free(t->ranges);
-	texts_deinit(&t->texts);
-	*t = (struct trace){ 0 };
 }

@@ -6,67 +6,38 @@
 
 #include <stdbool.h>
 
-#include "client/report/texts.h"
 #include "client/report/trace_text.h"
 #include "proto/base/buf.h"
 
-/* An event of category "kernel". */
-struct trace_kernel {
-	uint64_t name;	      /* trace_hash() of the name */
-	const char *text;     /* the name, of the trace's texts */
+/* merge.sql has their numbers. */
+enum trace_category {
+	TRACE_OTHER,
+	TRACE_KERNEL, /* category "kernel" */
+	TRACE_OP,     /* "cpu_op" */
+	TRACE_LAUNCH, /* "cuda_runtime" whose name begins with cudaLaunchKernel */
+	TRACE_RANGE,  /* "cuda_profiler_range": the trace has counters already */
+	TRACE_END,    /* no event: the ']' that ends a list of events with a launch in it */
+};
+
+/* What a trace does not say is 0. */
+struct trace_event {
+	enum trace_category category;
+	const char *name;
+	const char *thread; /* "pid":1,"tid":2 as the event has them */
+	double begin, us;
+	uint64_t at, args_at; /* offsets of what begins it, of the '}' that ends its arguments */
+	bool has_name, has_args, has_begin, has_duration;
+	bool empty;	      /* it has no arguments yet */
 	uint64_t correlation; /* launches are numbered by it in their order */
-	uint64_t at;	      /* offset of the '}' that ends its arguments */
-	double us;	      /* how long it ran */
 	unsigned device;
-	bool empty;    /* it has no arguments yet */
-	size_t values; /* for merge.c: 1 + index of the kernel's values; 0: none */
 };
 
-/* Where an event stands, with which those begin that are sorted by it. */
-struct trace_place {
-	const char *thread; /* "pid":1,"tid":2 as the event has them, of the trace's texts */
-	double begin;
-	uint64_t at; /* an offset */
-};
-
-/* An event of category "cuda_runtime" whose name begins with cudaLaunchKernel. */
-struct trace_launch {
-	struct trace_place place; /* at: of the '{' that begins the event */
-	double us;
-	uint64_t correlation;
-	struct trace_kernel *kernel; /* for merge.c; NULL: it is not in the trace */
-	bool in_op;		     /* for merge.c: an operator is around it */
-};
-
-/* An event of category "cpu_op" that does not lie within the one before. */
-struct trace_op {
-	struct trace_place place;
-	double end;
-};
-
-/* An event of category "cuda_profiler_range": the trace has counters already. */
-struct trace_range {
-	struct trace_place place; /* without a thread; at: as of a kernel */
-	bool empty;
-};
-
-struct trace {
-	/* In the order of the file. */
-	struct trace_kernel *kernels;
-	struct trace_launch *launches;
-	struct trace_op *ops;
-	struct trace_range *ranges;
-	size_t n, n_launches, n_ops, n_ranges;
-	size_t max, max_launches, max_ops, max_ranges;
-	uint64_t end;	/* offset of the ']' that ends a list of events with a launch in it */
-	uint64_t bytes; /* of the text */
-	struct texts texts;
-};
-
-/* 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace, and
- * *ret_remedy where there is one; else it is left as it is. */
-int trace_read(struct trace *t, struct trace_text *text, struct buf *why, const char **ret_remedy);
-void trace_deinit(struct trace *t);
-
-/* The hash of a kernel's name without its spaces: "> >" and ">>" are the same. */
-uint64_t trace_hash(const char *name, size_t n);
+/* Calls it for each event of these categories, in the order of the file: kernels have a name and
+ * arguments, launches, operators and ranges a begin and a length besides. What it returns other
+ * than 0 ends the reading, and is returned.
+ *
+ * 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace, and
+ * *ret_remedy where there is one; else it is left as it is. *ret_bytes: of the text. */
+int trace_read(struct trace_text *text,
+	       int (*on_event)(const struct trace_event *event, void *userdata), void *userdata,
+	       uint64_t *ret_bytes, struct buf *why, const char **ret_remedy);

@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "client/report/trace.h"
 
-static void read_trace(struct trace *t, const char *events)
+/* The events of a trace, one of each category at most. */
+struct seen {
+	struct trace_event last[TRACE_END + 1];
+	unsigned n[TRACE_END + 1];
+	char name[64], thread[64]; /* of the last */
+};
+
+static int on_event(const struct trace_event *e, void *userdata)
+{
+	struct seen *s = userdata;
+
+	s->last[e->category] = *e;
+	s->n[e->category]++;
+	if (e->category != TRACE_END) {
+		snprintf(s->name, sizeof(s->name), "%s", e->name);
+		snprintf(s->thread, sizeof(s->thread), "%s", e->thread);
+	}
+	return 0;
+}
+
+static struct seen read_trace(const char *events)
 {
 	char path[] = "/tmp/test_trace.XXXXXX";
 	struct trace_text *text;
 	struct buf why = { 0 };
+	struct seen seen = { 0 };
 	const char *remedy;
+	uint64_t bytes;
 	FILE *file = fdopen(mkstemp(path), "w");
 
 	assert_non_null(file);
@@ -18,11 +41,12 @@ static void read_trace(struct trace *t, const char *events)
 	assert_int_equal(fclose(file), 0);
 	text = trace_text_open(path);
 	assert_non_null(text);
-	*t = (struct trace){ 0 };
-	assert_int_equal(trace_read(t, text, &why, &remedy), 0);
+	assert_int_equal(trace_read(text, on_event, &seen, &bytes, &why, &remedy), 0);
+	assert_int_equal(bytes, strlen("{\"traceEvents\":[]}\n") + strlen(events));
 	trace_text_close(text);
 	unlink(path);
 	buf_deinit(&why);
+	return seen;
 }
 
 /* Whatever stands before it, each number is of its own field. */
@@ -36,27 +60,28 @@ TEST(fields_come_in_any_order)
 		"{\"tid\":2,\"dur\":5,\"pid\":1,\"ts\":100,\"cat\":\"cuda_runtime\","
 		"\"name\":\"cudaLaunchKernel\",\"s\":77,\"args\":{\"correlation\":9}}",
 	};
-	struct trace t;
 
 	for (size_t i = 0; i < ARRAY_SIZE(launches); i++) {
-		read_trace(&t, launches[i]);
-		assert_int_equal(t.n_launches, 1);
-		assert_true(t.launches[0].place.begin == 100 && t.launches[0].us == 5);
-		assert_int_equal(t.launches[0].correlation, 9);
-		assert_string_equal(t.launches[0].place.thread, "\"pid\":1,\"tid\":2");
-		trace_deinit(&t);
+		const struct seen seen = read_trace(launches[i]);
+		const struct trace_event *e = &seen.last[TRACE_LAUNCH];
+
+		assert_int_equal(seen.n[TRACE_LAUNCH], 1);
+		assert_true(e->begin == 100 && e->us == 5);
+		assert_int_equal(e->correlation, 9);
+		assert_string_equal(seen.thread, "\"pid\":1,\"tid\":2");
+		assert_int_equal(seen.last[TRACE_END].at,
+				 strlen("{\"traceEvents\":[") + strlen(launches[i]));
 	}
 }
 
 /* A moment is no span, nor is a length without a begin. */
 TEST(a_span_has_a_begin_and_a_length)
 {
-	struct trace t;
+	const struct seen seen =
+		read_trace("{\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"tid\":2,\"ts\":100},"
+			   "{\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"tid\":2,\"dur\":100}");
 
-	read_trace(&t, "{\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"tid\":2,\"ts\":100},"
-		       "{\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"tid\":2,\"dur\":100}");
-	assert_int_equal(t.n_ops, 0);
-	trace_deinit(&t);
+	assert_int_equal(seen.n[TRACE_OP], 0);
 }
 
 /* As torch.profiler writes them: control characters in names, NaN and Infinity; what follows is
@@ -68,18 +93,16 @@ TEST(what_is_no_json_is_taken)
 	static const char kernel[] = "{\"cat\":\"Kernel\",\"name\":\"k\x01k\",\"dur\":5,"
 				     "\"args\":{\"x\":NaN,\"correlation\":9}}";
 	char both[sizeof(odd) + sizeof(kernel)];
-	struct trace t;
+	struct seen seen;
 
 	snprintf(both, sizeof(both), "%s%s", odd, kernel);
-	read_trace(&t, both);
-	assert_int_equal(t.n, 1);
-	assert_string_equal(t.kernels[0].text, "k k");
-	assert_int_equal(t.kernels[0].correlation, 9);
-	assert_int_equal(t.kernels[0].at,
+	seen = read_trace(both);
+	assert_int_equal(seen.n[TRACE_KERNEL], 1);
+	assert_string_equal(seen.name, "k k");
+	assert_int_equal(seen.last[TRACE_KERNEL].correlation, 9);
+	assert_int_equal(seen.last[TRACE_KERNEL].args_at,
 			 strlen("{\"traceEvents\":[") + strlen(both) - strlen("}}"));
-	trace_deinit(&t);
-	read_trace(&t, "{\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":Infinity,\"dur\":1},"
-		       "{\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":NaN,\"dur\":1}");
-	assert_int_equal(t.n_ops, 0);
-	trace_deinit(&t);
+	seen = read_trace("{\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":Infinity,\"dur\":1},"
+			  "{\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":NaN,\"dur\":1}");
+	assert_int_equal(seen.n[TRACE_OP], 0);
 }

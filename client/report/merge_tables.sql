@@ -1,0 +1,8 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- What merge.c writes: the events of a trace (trace.h has the numbers of categories) and the
+-- records of a capture, each in its order.
+CREATE TABLE event(category INTEGER, name TEXT, thread TEXT, start REAL, us REAL, at INTEGER,
+	args_at INTEGER, empty INTEGER, correlation INTEGER, device INTEGER);
+CREATE TABLE record(id INTEGER PRIMARY KEY, name TEXT, mangled TEXT, valued INTEGER, figures BLOB);
+CREATE VIEW kernel AS SELECT rowid AS id, replace(name, ' ', '') AS plain, * FROM event WHERE category = 1;
+CREATE VIEW range AS SELECT rowid AS id, * FROM event WHERE category = 4;
