@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Six rules in a table. Each names its measured value, the limit and a remedy.
+/* Seven rules, each with its measured value, the limit and a remedy.
  *
  * Of a kernel in one launch shape that takes 5 % of the time or more the first that applies is
- *told:
+ * told:
  *
  * memory	the kernel reaches 60 % of the memory's peak: fewer bytes make it faster
  * few blocks	most launches have fewer blocks than the device has multiprocessors, so that some of
  *		these are idle. Kernels with few blocks that take less than 5 % share one hint
  * latency	it reaches 60 % of no peak, that of tensor cores included: it waits. ncu also draws
- *this line at 60 %. A range lasts longer than its kernel, so its time shows no latency
+ *		this line at 60 %. A range lasts longer than its kernel, so its time shows no
+ *		latency
  *
  * Of an operator that takes 5 % of the time, and is a matrix product or a convolution:
  *
@@ -20,7 +21,7 @@
  * kernels for it. Of the program:
  *
  * launches	the GPU waits half of the time for the next kernel, in pauses so short that nothing
- *but the launch is in them. Measuring in ranges makes pauses of its own */
+ *		but the launch is in them. Measuring in ranges makes pauses of its own */
 
 #include "client/report/hints.h"
 
@@ -50,9 +51,14 @@ enum { LABEL_KERNEL, LABEL_SHAPE };
 
 /* The most launch shapes of kernels that are judged; the limit bounds memory for a program whose
  * shapes all differ. Further shapes share one row, which is not judged. */
-enum { SHAPES_MAX = 1 << 14, RECENT_SHAPES = 1 << 10 };
+enum { SHAPES_MAX = 1 << 14 };
 
 static const char other_shapes[] = "other launch shapes";
+
+struct shape {
+	uint64_t hash; /* of kernel and shape, which stands for both */
+	char text[96];
+};
 
 /* Pauses between kernels that were launched one after the other. */
 struct pace {
@@ -65,14 +71,9 @@ struct pace {
 struct hints {
 	struct groups *groups;
 	struct view kernels; /* of these groups, by time */
-	struct map shapes;   /* by a hash of kernel and shape, which stands for both */
-	struct {
-		uint64_t hash;
-		char text[96];
-	} recent[RECENT_SHAPES]; /* direct-mapped */
+	struct map shapes;
+	struct texts shape_texts; /* holds these */
 	struct pace pace;
-	double small_ns; /* kernels with few blocks that take little time each */
-	uint64_t n_small;
 	struct hint items[HINTS_MAX];
 	const struct group *rows[HINTS_MAX]; /* of items; NULL: of no kernel */
 	size_t n, n_left_out;
@@ -100,8 +101,7 @@ static void forget(struct hints *h)
 {
 	view_deinit(&h->kernels);
 	texts_deinit(&h->texts);
-	h->n = h->n_left_out = h->n_small = 0;
-	h->small_ns = 0;
+	h->n = h->n_left_out = 0;
 }
 
 struct hints *hints_free(struct hints *h)
@@ -110,14 +110,15 @@ struct hints *hints_free(struct hints *h)
 		forget(h);
 		groups_free(h->groups);
 		map_deinit(&h->shapes);
+		texts_deinit(&h->shape_texts);
 		free(h);
 	}
 	return NULL;
 }
 
-static bool is_same(const void *item, const void *key)
+static bool is_shape(const void *item, const void *key)
 {
-	return item == key;
+	return ((const struct shape *)item)->hash == *(const uint64_t *)key;
 }
 
 static uint64_t hash_of(const struct gpuctr_record *record)
@@ -131,32 +132,25 @@ static uint64_t hash_of(const struct gpuctr_record *record)
 	return hash;
 }
 
-/* False: SHAPES_MAX others came before. */
-static bool has_own_row(struct hints *h, uint64_t hash)
-{
-	return map_find(&h->shapes, hash, is_same, h) ||
-	       (h->shapes.n < SHAPES_MAX && map_add(&h->shapes, hash, h) == 0);
-}
-
 static const char *shape_of(struct hints *h, const struct gpuctr_record *record)
 {
 	uint64_t hash = hash_of(record);
-	char *text = h->recent[hash % RECENT_SHAPES].text;
+	struct shape *shape = map_find(&h->shapes, hash, is_shape, &hash);
 
-	if (h->recent[hash % RECENT_SHAPES].hash == hash) {
-		return text;
+	if (shape) {
+		return shape->text;
 	}
-	if (!has_own_row(h, hash)) {
+	shape = h->shapes.n < SHAPES_MAX ? texts_take(&h->shape_texts, sizeof(*shape)) : NULL;
+	if (!shape || map_add(&h->shapes, hash, shape)) {
 		return other_shapes;
 	}
-	h->recent[hash % RECENT_SHAPES].hash = hash;
-	snprintf(text, sizeof(h->recent[0].text), "grid %ux%ux%u block %ux%ux%u", record->grid[0],
-		 record->grid[1], record->grid[2], record->block[0], record->block[1],
-		 record->block[2]);
-	if (record->kind == GPUCTR_LAUNCH_GRAPH) {
-		*text = '\0';
+	shape->hash = hash;
+	if (record->kind != GPUCTR_LAUNCH_GRAPH) {
+		snprintf(shape->text, sizeof(shape->text), "grid %ux%ux%u block %ux%ux%u",
+			 record->grid[0], record->grid[1], record->grid[2], record->block[0],
+			 record->block[1], record->block[2]);
 	}
-	return text;
+	return shape->text;
 }
 
 /* Kernels of a graph follow each other without launches. */
@@ -185,65 +179,54 @@ int hints_at(struct hints *h, const struct gpuctr_record *record)
 	return groups_at(h->groups, shape_of(h, record));
 }
 
+/* --- hints ----------------------------------------------------------------------------------- */
+
+/* Adds a hint unless it exists already. row NULL: of no kernel. */
+static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
+{
+	struct hint hint = { texts_add_string(&h->texts, buf_string(name)), NULL,
+			     texts_add_string(&h->texts, buf_string(text)) };
+	bool failed = name->failed || text->failed || !hint.name || !hint.text;
+
+	hint.shown = hint.name;
+	for (size_t i = 0; i < h->n; i++) {
+		if (h->items[i].name == hint.name && h->items[i].text == hint.text) {
+			return failed ? -ENOMEM : 0;
+		}
+	}
+	if (h->n == HINTS_MAX) {
+		h->n_left_out++;
+	} else {
+		h->rows[h->n] = row;
+		h->items[h->n++] = hint;
+	}
+	return failed ? -ENOMEM : 0;
+}
+
+static bool takes_time(const struct group *row, const struct group *all)
+{
+	double whole = all->own[MEASURE_TIME].sum;
+
+	return whole > 0 && row->own[MEASURE_TIME].sum * 100 >= whole * TIME_PERCENT;
+}
+
 /* --- kernels --------------------------------------------------------------------------------- */
 
-/* What a rule looks at: a row by kernel and launch shape, a row by operator, or all. */
-struct subject {
-	const struct hints *hints;
-	const struct view *view;
-	const struct group *row;
-};
-
 /* In percent. NaN: not known. */
-static double part_of_peak(const struct subject *s, const char *column)
+static double part_of_peak(const struct view *v, const char *column, const struct group *row)
 {
-	const struct derived *d = derived_named(&s->view->derived, column);
+	const struct derived *d = derived_named(&v->derived, column);
 
-	return d ? derived_value(d, s->row) : NAN;
-}
-
-static bool is_bound_by_memory(const struct subject *s)
-{
-	return part_of_peak(s, "of_peak") >= ROOF_PERCENT;
-}
-
-static bool is_small(const struct group *row)
-{
-	return row->small * 2 > row->calls;
-}
-
-static bool has_few_blocks(const struct subject *s)
-{
-	return is_small(s->row) && !(part_of_peak(s, "of_flop_peak") >= ROOF_PERCENT);
-}
-
-static bool waits(const struct subject *s)
-{
-	return part_of_peak(s, "of_peak") < ROOF_PERCENT &&
-	       part_of_peak(s, "of_flop_peak") < ROOF_PERCENT && s->row->total_ranged == 0 &&
-	       s->row->graphs == 0;
-}
-
-static void add_small(const struct subject *s, struct buf *b)
-{
-	text_count(b, s->row->small);
-	buf_text(b, " of ");
-	text_count(b, s->row->calls);
-}
-
-static void add_computation(const struct subject *s, struct buf *b)
-{
-	buf_printf(b, "%.0f%%", part_of_peak(s, "of_flop_peak"));
+	return d ? derived_value(d, row) : NAN;
 }
 
 /* "moves 515 MB (4% of all) in 913 us, at 11% of the memory's peak: ". The time of launches of
  * which nobody knows the bytes is told apart. */
-static void add_traffic(const struct subject *s, struct buf *b)
+static void add_traffic(const struct view *v, const struct group *row, double memory, struct buf *b)
 {
-	const struct sum *sum = &s->view->derived.sums->bytes;
-	double bytes = sums_value(sum, s->row), all = sums_value(sum, s->view->all);
-	double time = s->row->timed[MEASURE_TIME].sum, known = sums_ns(sum, s->row);
-	double memory = part_of_peak(s, "of_peak");
+	const struct sum *sum = &v->derived.sums->bytes;
+	double bytes = sums_value(sum, row), all = sums_value(sum, v->all);
+	double time = row->timed[MEASURE_TIME].sum, known = sums_ns(sum, row);
 
 	if (!(bytes > 0) || time <= 0) {
 		return;
@@ -264,6 +247,43 @@ static void add_traffic(const struct subject *s, struct buf *b)
 		buf_printf(b, ", at %.0f%% of the memory's peak", memory);
 	}
 	buf_text(b, ": ");
+}
+
+static bool is_small(const struct group *row)
+{
+	return row->small * 2 > row->calls;
+}
+
+static int judge_kernel(struct hints *h, const struct group *row)
+{
+	const struct view *v = &h->kernels;
+	const char *shape = row->labels[LABEL_SHAPE];
+	double memory = part_of_peak(v, "of_peak", row);
+	double computation = part_of_peak(v, "of_flop_peak", row);
+	CLEAN_BUF struct buf name = { 0 }, text = { 0 };
+
+	add_traffic(v, row, memory, &text);
+	if (memory >= ROOF_PERCENT) {
+		buf_text(&text, "bound by memory (limit: 60%): fuse it with the kernel before or "
+				"after it, or use smaller data types");
+	} else if (is_small(row) && !(computation >= ROOF_PERCENT)) {
+		text_count(&text, row->small);
+		buf_text(&text, " of ");
+		text_count(&text, row->calls);
+		buf_text(&text, " launches have fewer blocks than the device has multiprocessors: "
+				"use larger batches or several streams");
+	} else if (memory < ROOF_PERCENT && computation < ROOF_PERCENT && row->total_ranged == 0 &&
+		   row->graphs == 0) {
+		buf_printf(&text,
+			   "bound by latency, at %.0f%% of the tensor cores' peak (both below "
+			   "60%%): run more warps at a time, or fuse it with other kernels",
+			   computation);
+	} else {
+		return 0;
+	}
+	text_terminal(&name, row->labels[LABEL_KERNEL]);
+	buf_printf(&name, "%s%s", *shape ? ", " : "", shape);
+	return add_hint(h, row, &name, &text);
 }
 
 /* --- operators ------------------------------------------------------------------------------- */
@@ -324,16 +344,16 @@ static enum tensor_use {
 	TENSOR_UNKNOWN,
 	TENSOR_UNUSED,
 	TENSOR_USED
-} tensor_use(const struct subject *s)
+} tensor_use(const struct view *v, const struct group *row)
 {
 	enum tensor_use use = TENSOR_UNKNOWN;
 
-	for (size_t i = 0; i < s->view->n_measures && use != TENSOR_USED; i++) {
-		const struct measure *m = &s->view->measures[i];
-		const struct part *own = &s->row->own[i];
-		double error = s->row->self_error ? s->row->self_error[i] : 0;
+	for (size_t i = 0; i < v->n_measures && use != TENSOR_USED; i++) {
+		const struct measure *m = &v->measures[i];
+		const struct part *own = &row->own[i];
+		double error = row->self_error ? row->self_error[i] : 0;
 
-		if (m->adds_up && strstr(m->name, "tensor") && own->n * 2 > s->row->calls) {
+		if (m->adds_up && strstr(m->name, "tensor") && own->n * 2 > row->calls) {
 			use = own->sum > 3 * error ? TENSOR_USED : TENSOR_UNUSED;
 		}
 	}
@@ -350,185 +370,74 @@ static bool has_key(const struct view *v, enum key key)
 	return has;
 }
 
-/* Rows by kernel are of a part of what an operator launches. */
-static bool has_tensor_cores_unused(const struct subject *s)
+/* Rows by kernel are of a part of what an operator launches, and may well use no tensor cores. */
+static int judge_operator(struct hints *h, const struct view *v, const struct group *row)
 {
-	bool images;
+	bool images = true;
+	unsigned long odd = is_product(row->op) ? odd_dimension(row->op, &images) : 0;
+	enum tensor_use use = images ? TENSOR_UNKNOWN : tensor_use(v, row);
+	CLEAN_BUF struct buf name = { 0 }, text = { 0 };
 
-	if (!is_product(s->row->op) || has_key(s->view, KEY_KERNEL)) {
-		return false;
+	if (use == TENSOR_UNUSED && !has_key(v, KEY_KERNEL)) {
+		buf_text(&text, "none of its operations ran on tensor cores, as far as these were "
+				"counted: use bf16, fp16 or tf32");
+	} else if (use == TENSOR_USED && odd > 0) {
+		buf_printf(&text, "a dimension of %lu, as in ", odd);
+		text_terminal(&text, row->op->sizes);
+		buf_text(&text, ", is not a multiple of 8, in which tensor cores work: pad it");
+	} else {
+		return 0;
 	}
-	odd_dimension(s->row->op, &images);
-	return !images && tensor_use(s) == TENSOR_UNUSED;
-}
-
-static bool has_odd_dimension(const struct subject *s)
-{
-	bool images;
-
-	return is_product(s->row->op) && odd_dimension(s->row->op, &images) > 0 && !images &&
-	       tensor_use(s) == TENSOR_USED;
-}
-
-static void add_dimension(const struct subject *s, struct buf *b)
-{
-	bool images;
-
-	buf_printf(b, "%lu, as in ", odd_dimension(s->row->op, &images));
-	text_terminal(b, s->row->op->sizes);
+	text_terminal(&name, row->op->name);
+	return add_hint(h, NULL, &name, &text);
 }
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-static double small_percent(const struct subject *s)
+static int judge_small(struct hints *h, double small_ns, uint64_t n_small)
 {
-	return s->hints->small_ns / s->row->own[MEASURE_TIME].sum * 100;
-}
-
-static bool has_many_small(const struct subject *s)
-{
-	return small_percent(s) >= SMALL_PERCENT;
-}
-
-static void add_many_small(const struct subject *s, struct buf *b)
-{
-	text_count(b, s->hints->n_small);
-	buf_printf(b, " launches, which take %.0f%% of the time", small_percent(s));
-}
-
-static double paused_percent(const struct pace *p)
-{
-	return p->paused_ns / (p->paused_ns + p->busy_ns) * 100;
-}
-
-static bool is_bound_by_launches(const struct subject *s)
-{
-	const struct pace *p = &s->hints->pace;
-	bool in_ranges = s->view->n_measures > 1 && !s->row->total_error;
-
-	return !in_ranges && p->n >= PAUSES_MIN && paused_percent(p) >= PAUSE_PERCENT;
-}
-
-static void add_pauses(const struct subject *s, struct buf *b)
-{
-	const struct pace *p = &s->hints->pace;
-
-	text_count(b, p->n);
-	buf_text(b, " kernels of ");
-	text_scaled(b, p->busy_ns / (double)p->n, "nanosecond");
-	buf_printf(b, " on average follow pauses that take %.0f%% of the time", paused_percent(p));
-}
-
-/* --- rules ----------------------------------------------------------------------------------- */
-
-enum of { OF_KERNELS, OF_OPERATORS, OF_ALL };
-
-/* The text is what stands before the figure, the figure and what stands behind it. */
-static const struct rule {
-	enum of of;
-	bool (*applies)(const struct subject *s);
-	const char *before;
-	void (*add_figure)(const struct subject *s, struct buf *b); /* NULL: none */
-	const char *behind;
-	const char *name; /* of what there is one */
-} rules[] = {
-	{ OF_KERNELS, is_bound_by_memory,
-	  "bound by memory (limit: 60%): fuse it with the kernel before or after it, or use "
-	  "smaller data types",
-	  NULL, "" },
-	{ OF_KERNELS, has_few_blocks, "", add_small,
-	  " launches have fewer blocks than the device has multiprocessors: use larger batches or "
-	  "several streams" },
-	{ OF_KERNELS, waits, "bound by latency, at ", add_computation,
-	  " of the tensor cores' peak (both below 60%): run more warps at a time, or fuse it with "
-	  "other kernels" },
-	{ OF_OPERATORS, has_tensor_cores_unused,
-	  "none of its operations ran on tensor cores, as far as these were counted: use bf16, "
-	  "fp16 or tf32",
-	  NULL, "" },
-	{ OF_OPERATORS, has_odd_dimension, "a dimension of ", add_dimension,
-	  ", is not a multiple of 8, in which tensor cores work: pad it" },
-	{ OF_ALL, has_many_small, "", add_many_small,
-	  " (limit: 20%), have fewer blocks than the device has multiprocessors: use larger "
-	  "batches "
-	  "or several streams",
-	  "kernels below 5% of the time" },
-	{ OF_ALL, is_bound_by_launches, "", add_pauses,
-	  " (limit: 50%): launching takes longer than computing: use CUDA graphs, torch.compile or "
-	  "larger batches",
-	  "launches" },
-};
-
-/* Adds a hint unless it exists already. */
-static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
-{
-	struct hint hint = { texts_add_string(&h->texts, buf_string(name)), NULL,
-			     texts_add_string(&h->texts, buf_string(text)) };
-	bool failed = name->failed || text->failed || !hint.name || !hint.text;
-
-	hint.shown = hint.name;
-	for (size_t i = 0; i < h->n; i++) {
-		if (h->items[i].name == hint.name && h->items[i].text == hint.text) {
-			return failed ? -ENOMEM : 0;
-		}
-	}
-	if (h->n == HINTS_MAX) {
-		h->n_left_out++;
-	} else {
-		h->rows[h->n] = row;
-		h->items[h->n++] = hint;
-	}
-	return failed ? -ENOMEM : 0;
-}
-
-static int tell(struct hints *h, const struct rule *rule, const struct subject *s)
-{
+	double percent = small_ns / h->kernels.all->own[MEASURE_TIME].sum * 100;
 	CLEAN_BUF struct buf name = { 0 }, text = { 0 };
-	const char *const *labels = s->row->labels;
 
-	if (rule->of == OF_KERNELS) {
-		text_terminal(&name, labels[LABEL_KERNEL]);
-		buf_printf(&name, "%s%s", *labels[LABEL_SHAPE] ? ", " : "", labels[LABEL_SHAPE]);
-		add_traffic(s, &text);
-	} else if (rule->of == OF_OPERATORS) {
-		text_terminal(&name, s->row->op->name);
-	} else {
-		buf_text(&name, rule->name);
+	if (!(percent >= SMALL_PERCENT)) {
+		return 0;
 	}
-	buf_text(&text, rule->before);
-	if (rule->add_figure) {
-		rule->add_figure(s, &text);
-	}
-	buf_text(&text, rule->behind);
-	return add_hint(h, rule->of == OF_KERNELS ? s->row : NULL, &name, &text);
+	buf_text(&name, "kernels below 5% of the time");
+	text_count(&text, n_small);
+	buf_printf(&text,
+		   " launches, which take %.0f%% of the time (limit: 20%%), have fewer blocks than "
+		   "the device has multiprocessors: use larger batches or several streams",
+		   percent);
+	return add_hint(h, NULL, &name, &text);
 }
 
-/* Of a kernel and of an operator the first rule that applies. */
-static int judge(struct hints *h, enum of of, const struct view *v, const struct group *row)
+static int judge_launches(struct hints *h)
 {
-	const struct subject s = { h, v, row };
-	bool told = false;
-	int r = 0;
+	const struct pace *p = &h->pace;
+	double percent = p->paused_ns / (p->paused_ns + p->busy_ns) * 100;
+	bool in_ranges = h->kernels.n_measures > 1 && !h->kernels.all->total_error;
+	CLEAN_BUF struct buf name = { 0 }, text = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(rules) && r == 0 && !told; i++) {
-		if (rules[i].of == of && rules[i].applies(&s)) {
-			r = tell(h, &rules[i], &s);
-			told = of != OF_ALL;
-		}
+	if (in_ranges || p->n < PAUSES_MIN || !(percent >= PAUSE_PERCENT)) {
+		return 0;
 	}
-	return r;
+	buf_text(&name, "launches");
+	text_count(&text, p->n);
+	buf_text(&text, " kernels of ");
+	text_scaled(&text, p->busy_ns / (double)p->n, "nanosecond");
+	buf_printf(
+		&text,
+		" on average follow pauses that take %.0f%% of the time (limit: 50%%): launching "
+		"takes longer than computing: use CUDA graphs, torch.compile or larger batches",
+		percent);
+	return add_hint(h, NULL, &name, &text);
 }
 
-static bool takes_time(const struct group *row, const struct group *all)
-{
-	double whole = all->own[MEASURE_TIME].sum;
-
-	return whole > 0 && row->own[MEASURE_TIME].sum * 100 >= whole * TIME_PERCENT;
-}
-
-static int judge_kernels(struct hints *h)
+static int judge(struct hints *h, const struct view *operators)
 {
 	const struct view *v = &h->kernels;
+	double small_ns = 0;
+	uint64_t n_small = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < v->n_rows && r == 0; i++) {
@@ -538,22 +447,19 @@ static int judge_kernels(struct hints *h)
 			continue;
 		}
 		if (takes_time(row, v->all)) {
-			r = judge(h, OF_KERNELS, v, row);
+			r = judge_kernel(h, row);
 		} else if (is_small(row)) {
-			h->small_ns += row->own[MEASURE_TIME].sum;
-			h->n_small += row->calls;
+			small_ns += row->own[MEASURE_TIME].sum;
+			n_small += row->calls;
 		}
 	}
-	return r ? r : judge(h, OF_ALL, v, v->all);
-}
+	r = r ? r : judge_small(h, small_ns, n_small);
+	r = r ? r : judge_launches(h);
+	for (size_t i = 0; has_key(operators, KEY_OP) && i < operators->n_shown && r == 0; i++) {
+		const struct group *row = operators->rows[i];
 
-static int judge_operators(struct hints *h, const struct view *v)
-{
-	int r = 0;
-
-	for (size_t i = 0; has_key(v, KEY_OP) && i < v->n_shown && r == 0; i++) {
-		if (v->rows[i]->calls > 0 && takes_time(v->rows[i], v->all)) {
-			r = judge(h, OF_OPERATORS, v, v->rows[i]);
+		if (row->calls > 0 && takes_time(row, operators->all)) {
+			r = judge_operator(h, operators, row);
 		}
 	}
 	return r;
@@ -593,8 +499,7 @@ int hints_find(struct hints *h, const struct view *v)
 
 	forget(h);
 	r = r ? r : view_init(&h->kernels, h->groups, &by_time, NULL);
-	r = r ? r : judge_kernels(h);
-	r = r ? r : judge_operators(h, v);
+	r = r ? r : judge(h, v);
 	return r ? r : shorten(h);
 }
 
