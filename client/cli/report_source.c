@@ -107,24 +107,11 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 	return intake_record(&s->intake, record, what);
 }
 
-/* The samples that a capture keeps. Standard input cannot be opened again. */
-static int add_samples(struct report_source *s, const struct store_info *info)
+static int on_samples(const struct store_samples *samples, void *userdata)
 {
-	const struct store_samples *samples;
-	struct store_blocks *blocks = NULL;
-	struct store_reader *reader;
-	int r;
+	struct report_source *s = userdata;
 
-	if (!s->page || !info->has_samples || store_open(info->path, NULL, &reader) != 0) {
-		return 0;
-	}
-	r = store_samples(reader, &blocks);
-	while (r == 0 && (r = store_next_samples(blocks, &samples)) == 0 && samples) {
-		r = page_samples(s->page, &info->plan, samples);
-	}
-	store_blocks_free(blocks);
-	store_reader_free(reader);
-	return r == -ENOMEM ? r : 0;
+	return page_samples(s->page, samples);
 }
 
 /* Samples without kernels are shown over time; they are no part of a table of kernels. */
@@ -175,9 +162,8 @@ static bool has_grown(const struct report_source *s)
 static int on_end(const struct store_info *info, void *userdata)
 {
 	struct report_source *s = userdata;
-	int r = has_grown(s) ? REPORT_E_GROWN : add_samples(s, info);
+	int r = has_grown(s) ? REPORT_E_GROWN : add_timeline(s, info);
 
-	r = r ? r : add_timeline(s, info);
 	if (r) {
 		return r;
 	}
@@ -254,6 +240,7 @@ static bool read_capture(struct report_source *s, struct store_reader *open, con
 		.on_capture = on_capture,
 		.on_process = on_process,
 		.on_record = on_record,
+		.on_samples = s->page ? on_samples : NULL,
 		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,

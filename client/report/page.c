@@ -40,14 +40,14 @@ struct page {
 	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
 	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
 	struct groups *sites; /* of captures whose metrics take turns, by stack frame; NULL: none */
-	bool takes_turns;     /* the present one */
+	const struct gpuctr_plan *plan; /* of the present one */
 	struct timeline timeline;
 	struct counted counted; /* of whole GPUs; by samples that captures keep */
 	struct stack_frames frames;
 	double *values;	       /* of one record: its time, and the columns that add up */
 	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
 	char **names, **units; /* of each value */
-	size_t n_values, n_columns;
+	size_t n_values;
 	char *command;		/* of the first capture */
 	struct buf runs;	/* the captures, as the elements of a JSON array */
 	double peak_bytes_a_ns; /* the highest of all devices */
@@ -214,8 +214,8 @@ int page_capture(struct page *p, const struct store_info *info)
 		find_columns(p, &info->plan);
 		stack_frames_next_capture(&p->frames);
 	}
-	p->takes_turns = info->plan.groups > 1;
-	if (r == 0 && p->takes_turns) {
+	p->plan = &info->plan;
+	if (r == 0 && p->plan->groups > 1) {
 		p->sites = p->sites ? p->sites : site_sums_new();
 		r = p->sites ? groups_begin(p->sites, &info->plan, info->path, NULL) : -ENOMEM;
 	}
@@ -260,7 +260,7 @@ int page_record(struct page *p, const struct gpuctr_record *record, const struct
 		return -ENOMEM;
 	}
 	frame->launches++;
-	if (p->takes_turns) {
+	if (p->plan->groups > 1) {
 		return site_sums_record(p->sites, frame, record);
 	}
 	for (size_t v = 0; v < p->n_values; v++) {
@@ -269,9 +269,9 @@ int page_record(struct page *p, const struct gpuctr_record *record, const struct
 	return 0;
 }
 
-int page_samples(struct page *p, const struct gpuctr_plan *plan,
-		 const struct store_samples *samples)
+int page_samples(struct page *p, const struct store_samples *samples)
 {
+	const struct gpuctr_plan *plan = p->plan;
 	double *of_column = calloc(plan->n_columns + 1, sizeof(*of_column));
 
 	for (size_t i = 0; of_column && i < samples->n; i++) {

@@ -37,9 +37,8 @@ struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 int page_capture(struct page *p, const struct store_info *info);
 void page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
-/* Samples of a whole GPU in the present capture, whose plan says what columns are made of. */
-int page_samples(struct page *p, const struct gpuctr_plan *plan,
-		 const struct store_samples *samples);
+/* Samples of a whole GPU. */
+int page_samples(struct page *p, const struct store_samples *samples);
 /* The parts of a record that the page does not need: the flame graph needs ranges, and the timeline
  * the start of each record. */
 #define PAGE_WITHOUT ((unsigned)(STORE_ACTIVE | STORE_OCCURRENCE))
