@@ -27,13 +27,12 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	size_t measure;		    /* what is weighed */
-	bool several;		    /* each process is a stack frame */
-	struct stack_frames frames; /* of one value */
-	struct groups *sites;	    /* where metrics take turns; else NULL */
-	struct stack_frame *outermost;
-	unsigned process; /* that it is of */
-	uint64_t unknown; /* launches without a value */
+	size_t measure;		       /* what is weighed */
+	bool several;		       /* each process is a stack frame */
+	struct stack_frames frames;    /* of one value */
+	struct groups *sites;	       /* where metrics take turns; else NULL */
+	struct stack_frame *outermost; /* of the present process */
+	uint64_t unknown;	       /* launches without a value */
 };
 
 /* --- what is weighed ------------------------------------------------------------------------- */
@@ -139,33 +138,19 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 
 /* --- records --------------------------------------------------------------------------------- */
 
-static const struct gpuctr_process *find_process(const struct folded *f, unsigned process)
-{
-	for (size_t i = 0; i < f->info->n_processes; i++) {
-		if (f->info->processes[i].process.process == process) {
-			return &f->info->processes[i].process;
-		}
-	}
-	return NULL;
-}
-
 /* "program (pid)" where there are several. */
-static struct stack_frame *find_outermost(struct folded *f, unsigned process)
+static int folded_process(void *e, struct buf *b, const struct store_process *process)
 {
-	const struct gpuctr_process *p = f->several ? find_process(f, process) : NULL;
+	struct folded *f = e;
 	CLEAN_BUF struct buf name = { 0 };
 
-	if (f->outermost && f->process == process) {
-		return f->outermost;
-	}
-	f->process = process;
 	f->outermost = &f->frames.root;
-	if (p) {
-		buf_text(&name, p->program);
-		buf_printf(&name, " (%u)", p->pid);
+	if (f->several) {
+		buf_text(&name, process->process.program);
+		buf_printf(&name, " (%u)", process->process.pid);
 		f->outermost = stack_frames_outermost(&f->frames, buf_string(&name));
 	}
-	return f->outermost;
+	return f->outermost && !name.failed ? 0 : -ENOMEM;
 }
 
 /* Used if no metrics take turns. */
@@ -188,9 +173,9 @@ static int folded_record(void *e, struct buf *b, const struct gpuctr_record *rec
 			 const struct attribution *what)
 {
 	struct folded *f = e;
-	struct stack_frame *frame = find_outermost(f, record->process);
+	struct stack_frame *frame =
+		stack_frames_find(&f->frames, f->outermost, what->scope, record);
 
-	frame = frame ? stack_frames_find(&f->frames, frame, what->scope, record) : NULL;
 	if (!frame) {
 		return -ENOMEM;
 	}
@@ -322,6 +307,7 @@ const struct exporter exporter_folded = {
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,
+	.process = folded_process,
 	.record = folded_record,
 	.end = folded_end,
 	.tell = folded_tell,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A map finds a stack frame by its parent and its interned name. Each record costs two look-ups:
- * one of the stack frame of its scope, and one of its kernel's stack frame in that. */
+/* A map finds a stack frame by its parent and its interned name, another one by scope and kernel:
+ * each record costs one look-up in the latter. */
 
 #include "client/report/stack_frames.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +17,13 @@ void stack_frames_deinit(struct stack_frames *f)
 	texts_deinit(&f->texts);
 	free(f->ends);
 	map_deinit(&f->known);
-	map_deinit(&f->of_scopes);
+	map_deinit(&f->places);
 	memset(f, 0, sizeof(*f));
 }
 
 void stack_frames_next_capture(struct stack_frames *f)
 {
-	memset(f->kernels, 0, sizeof(f->kernels));
+	map_deinit(&f->places);
 }
 
 /* --- stack frames by name --------------------------------------------------------------------- */
@@ -89,67 +90,54 @@ struct stack_frame *stack_frames_outermost(struct stack_frames *f, const char *n
 	return find_child(f, &f->root, add_name(f, name), false);
 }
 
-/* --- stack frames of scopes ------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------------------- */
 
-/* Remembers the stack frame of a scope, so that each scope's label is written once. */
-struct scope_frame {
+/* Of a scope, or of a kernel in it, so that their labels are written once. */
+struct place {
 	const struct stack_frame *outermost;
 	const struct scope *scope;
+	unsigned process, kernel; /* 0, NO_KERNEL: of the scope */
 	struct stack_frame *frame;
 };
 
-static bool is_scope_frame(const void *item, const void *key)
-{
-	const struct scope_frame *a = item, *b = key;
+#define NO_KERNEL UINT_MAX
 
-	return a->scope == b->scope && a->outermost == b->outermost;
+static bool is_place(const void *item, const void *key)
+{
+	const struct place *a = item, *b = key;
+
+	return a->scope == b->scope && a->kernel == b->kernel && a->process == b->process &&
+	       a->outermost == b->outermost;
 }
 
-static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,
-				      const struct scope *scope)
+/* record NULL: of the scope. */
+struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame *outermost,
+				      const struct scope *scope, const struct gpuctr_record *record)
 {
-	struct scope_frame wanted = { .outermost = outermost, .scope = scope }, *known;
-	uint64_t hash = map_mix(map_mix(1, (uintptr_t)outermost), (uintptr_t)scope);
+	const struct gpuctr_kernel *kernel = record ? record->kernel : NULL;
+	struct place wanted = { .outermost = outermost,
+				.scope = scope,
+				.process = record ? record->process : 0,
+				.kernel = kernel   ? kernel->id
+					  : record ? 0
+						   : NO_KERNEL };
+	uint64_t hash = map_mix(map_mix(wanted.process, wanted.kernel), (uintptr_t)scope);
+	struct place *known = map_find(&f->places, hash, is_place, &wanted);
+	struct stack_frame *around;
 
-	if (!scope) {
-		return outermost;
+	if (known || (!scope && !record)) {
+		return known ? known->frame : outermost;
 	}
-	known = map_find(&f->of_scopes, hash, is_scope_frame, &wanted);
-	if (known) {
-		return known->frame;
+	around = stack_frames_find(f, outermost, record ? scope : scope->parent, NULL);
+	if (around) {
+		const char *name = kernel ? kernel->name : record ? TEXT_UNKNOWN : scope->label;
+
+		wanted.frame = find_child(f, around, add_name(f, name), record != NULL);
 	}
-	wanted.frame = find_scope(f, outermost, scope->parent);
-	wanted.frame =
-		wanted.frame ? find_child(f, wanted.frame, add_name(f, scope->label), false) : NULL;
 	known = wanted.frame ? texts_take(&f->texts, sizeof(*known)) : NULL;
-	if (!known || map_add(&f->of_scopes, hash, known)) {
+	if (!known || map_add(&f->places, hash, known)) {
 		return NULL;
 	}
 	*known = wanted;
 	return known->frame;
-}
-
-/* --- records --------------------------------------------------------------------------------- */
-
-static const char *find_kernel(struct stack_frames *f, const struct gpuctr_record *record)
-{
-	unsigned id = record->kernel ? record->kernel->id : 0;
-	size_t i = (id + record->process * 1021u) % STACK_FRAMES_KERNELS;
-
-	if (!f->kernels[i].name || f->kernels[i].kernel != id ||
-	    f->kernels[i].process != record->process) {
-		f->kernels[i].process = record->process;
-		f->kernels[i].kernel = id;
-		f->kernels[i].name =
-			add_name(f, record->kernel ? record->kernel->name : TEXT_UNKNOWN);
-	}
-	return f->kernels[i].name;
-}
-
-struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame *outermost,
-				      const struct scope *scope, const struct gpuctr_record *record)
-{
-	struct stack_frame *frame = find_scope(f, outermost, scope);
-
-	return frame ? find_child(f, frame, find_kernel(f, record), true) : NULL;
 }

@@ -24,8 +24,6 @@ struct stack_frame {
 	double *sums;	   /* of a kernel, one for each value; the caller sets them */
 };
 
-enum { STACK_FRAMES_KERNELS = 1024 };
-
 /* Zero-initialised by the caller, who sets the first two. */
 struct stack_frames {
 	size_t n_values;
@@ -37,11 +35,7 @@ struct stack_frames {
 	struct stack_frame root;
 	struct stack_frame **ends; /* the leaves, in the order of their first records */
 	size_t n_ends, max_ends;
-	struct map known, of_scopes;
-	struct {
-		unsigned process, kernel;
-		const char *name;
-	} kernels[STACK_FRAMES_KERNELS]; /* direct-mapped */
+	struct map known, places;
 };
 
 void stack_frames_deinit(struct stack_frames *f);
