@@ -61,7 +61,7 @@ struct merging {
 	const struct exporter_options *options;
 	struct exporter_refusal *refusal;
 	const struct gpuctr_plan *plan;
-	struct trace_text *text;
+	gzFile text;
 	sqlite3 *db;
 	sqlite3_stmt *event, *record; /* that write one */
 	sqlite3_stmt *merged;	      /* the next insertion */
@@ -207,7 +207,7 @@ static void merge_close(void *e)
 	sqlite3_finalize(m->record);
 	sqlite3_finalize(m->merged);
 	sqlite3_close(m->db);
-	trace_text_close(m->text);
+	gzclose_r(m->text);
 	free(m->figures);
 	free(m);
 }

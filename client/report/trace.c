@@ -320,7 +320,7 @@ static int read_piece(struct reading *r, char *piece, size_t n)
 	return 0;
 }
 
-static int read_all(struct reading *r, struct trace_text *text, char *piece)
+static int read_all(struct reading *r, gzFile text, char *piece)
 {
 	int64_t n;
 	int result = 0;
@@ -331,7 +331,7 @@ static int read_all(struct reading *r, struct trace_text *text, char *piece)
 	return result ? result : (int)n;
 }
 
-static int explain(struct reading *r, int result, struct trace_text *text, struct buf *why,
+static int explain(struct reading *r, int result, gzFile text, struct buf *why,
 		   const char **ret_remedy)
 {
 	if (result == -EBADMSG) {
@@ -350,9 +350,8 @@ static int explain(struct reading *r, int result, struct trace_text *text, struc
 	return result;
 }
 
-int trace_read(struct trace_text *text,
-	       int (*on_event)(const struct trace_event *event, void *userdata), void *userdata,
-	       uint64_t *ret_bytes, struct buf *why, const char **ret_remedy)
+int trace_read(gzFile text, int (*on_event)(const struct trace_event *event, void *userdata),
+	       void *userdata, uint64_t *ret_bytes, struct buf *why, const char **ret_remedy)
 {
 	static const yajl_callbacks callbacks = { .yajl_number = on_number,
 						  .yajl_string = on_string,

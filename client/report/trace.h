@@ -38,6 +38,5 @@ struct trace_event {
  *
  * 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace, and
  * *ret_remedy where there is one; else it is left as it is. *ret_bytes: of the text. */
-int trace_read(struct trace_text *text,
-	       int (*on_event)(const struct trace_event *event, void *userdata), void *userdata,
-	       uint64_t *ret_bytes, struct buf *why, const char **ret_remedy);
+int trace_read(gzFile text, int (*on_event)(const struct trace_event *event, void *userdata),
+	       void *userdata, uint64_t *ret_bytes, struct buf *why, const char **ret_remedy);

@@ -135,7 +135,7 @@ static const char *find_cause(const char *text, const char *wrong, const char **
 }
 
 /* What is before and behind this offset. */
-static void read_shown(struct trace_text *text, uint64_t at, char before[SHOWN_BEFORE + 1],
+static void read_shown(gzFile text, uint64_t at, char before[SHOWN_BEFORE + 1],
 		       char behind[SHOWN_BEHIND + 1])
 {
 	uint64_t begin = at > SHOWN_BEFORE ? at - SHOWN_BEFORE : 0;
@@ -147,8 +147,7 @@ static void read_shown(struct trace_text *text, uint64_t at, char before[SHOWN_B
 	behind[n > 0 ? n : 0] = '\0';
 }
 
-void trace_odd_explain(struct trace_text *text, uint64_t at, struct buf *why,
-		       const char **ret_remedy)
+void trace_odd_explain(gzFile text, uint64_t at, struct buf *why, const char **ret_remedy)
 {
 	char shown[SHOWN_BEFORE + SHOWN_BEHIND + 1] = "", behind[SHOWN_BEHIND + 1];
 	char *wrong = shown;
@@ -175,7 +174,7 @@ void trace_odd_explain(struct trace_text *text, uint64_t at, struct buf *why,
 	text_terminal(why, behind);
 }
 
-void trace_odd_explain_end(struct trace_text *text, uint64_t end, struct buf *why)
+void trace_odd_explain_end(gzFile text, uint64_t end, struct buf *why)
 {
 	char shown[SHOWN_BEFORE + 1], behind[SHOWN_BEHIND + 1];
 

@@ -26,7 +26,6 @@ size_t trace_odd_mend(struct trace_odd *o, char *data, size_t n, size_t *ret_ski
 
 /* The parser stopped behind the character before `at`. Tells why, with the text there; sets
  * *ret_remedy to what the user can do where the cause is known. */
-void trace_odd_explain(struct trace_text *text, uint64_t at, struct buf *why,
-		       const char **ret_remedy);
+void trace_odd_explain(gzFile text, uint64_t at, struct buf *why, const char **ret_remedy);
 /* The parser wanted more at the end. */
-void trace_odd_explain_end(struct trace_text *text, uint64_t end, struct buf *why);
+void trace_odd_explain_end(gzFile text, uint64_t end, struct buf *why);

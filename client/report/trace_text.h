@@ -6,14 +6,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <zlib.h>
 
-struct trace_text;
-
-/* NULL: see errno. A file that can be read only once is refused with ESPIPE. */
-struct trace_text *trace_text_open(const char *path);
-struct trace_text *trace_text_close(struct trace_text *text); /* takes NULL, returns NULL */
+/* To be closed by gzclose_r(). NULL: see errno. A file that can be read only once is refused with
+ * ESPIPE. */
+gzFile trace_text_open(const char *path);
 /* The next piece begins at this offset. 0 or a negative errno. */
-int trace_text_seek(struct trace_text *text, uint64_t at);
+int trace_text_seek(gzFile text, uint64_t at);
 /* Returns how many bytes were read, fewer than n only at the end, or a negative errno: -EBADMSG if
  * compressed data are damaged or incomplete. */
-int64_t trace_text_next(struct trace_text *text, void *data, size_t n);
+int64_t trace_text_next(gzFile text, void *data, size_t n);

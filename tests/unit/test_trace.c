@@ -29,7 +29,7 @@ static int on_event(const struct trace_event *e, void *userdata)
 static struct seen read_trace(const char *events)
 {
 	char path[] = "/tmp/test_trace.XXXXXX";
-	struct trace_text *text;
+	gzFile text;
 	struct buf why = { 0 };
 	struct seen seen = { 0 };
 	const char *remedy;
@@ -43,7 +43,7 @@ static struct seen read_trace(const char *events)
 	assert_non_null(text);
 	assert_int_equal(trace_read(text, on_event, &seen, &bytes, &why, &remedy), 0);
 	assert_int_equal(bytes, strlen("{\"traceEvents\":[]}\n") + strlen(events));
-	trace_text_close(text);
+	gzclose_r(text);
 	unlink(path);
 	buf_deinit(&why);
 	return seen;
