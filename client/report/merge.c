@@ -31,7 +31,6 @@
 #include "client/cli/text.h"
 #include "client/report/chrome.h"
 #include "client/report/trace.h"
-#include "proto/base/clean.h"
 
 enum { PIECE_BYTES = 256 * 1024 };
 
@@ -47,14 +46,18 @@ enum what {
 
 enum { AT, WHAT, FIRST, FIGURES, NAME, DEVICE, WHOLE_US, LENGTH_US, THREAD, START, US };
 
-/* The columns of the table counts, in their order. */
-struct merge_counts {
-	uint64_t records, kernels, joined;
-	uint64_t valued; /* of the joined, those that have a value of some metric */
-	uint64_t ranges; /* that the trace has already */
-	uint64_t launches, launches_valued;
-	uint64_t together; /* launches within the same microsecond as the launch before */
-	uint64_t bare;	   /* launches outside any operator */
+/* The columns of the table counts. */
+enum {
+	RECORDS,
+	KERNELS,
+	JOINED,
+	VALUED, /* of the joined, those that have a value of some metric */
+	RANGES, /* that the trace has already */
+	LAUNCHES,
+	LAUNCHES_VALUED,
+	TOGETHER, /* launches within the same microsecond as the launch before */
+	BARE,	  /* launches outside any operator */
+	COUNTS,
 };
 
 struct merging {
@@ -66,7 +69,7 @@ struct merging {
 	sqlite3_stmt *event, *record; /* that write one */
 	sqlite3_stmt *merged;	      /* the next insertion */
 	double *figures;	      /* of one record: values, then errors */
-	struct merge_counts counts;
+	uint64_t counts[COUNTS];
 	struct lanes lanes; /* of the ranges */
 	uint64_t bytes;	    /* of the trace */
 	uint64_t at;	    /* how much of it was copied */
@@ -163,7 +166,7 @@ static int on_event(const struct trace_event *e, void *userdata)
 	/* SQLite's numbers have a sign, and the order stays. */
 	sqlite3_bind_int64(m->event, 9, (int64_t)(e->correlation ^ UINT64_C(1) << 63));
 	sqlite3_bind_int64(m->event, 10, e->device);
-	m->counts.kernels += e->category == TRACE_KERNEL;
+	m->counts[KERNELS] += e->category == TRACE_KERNEL;
 	return write_row(m, m->event);
 }
 
@@ -177,7 +180,7 @@ static int read_trace(struct merging *m)
 
 	m->text = trace_text_open(m->options->trace);
 	r = m->text ? trace_read(m->text, on_event, m, &m->bytes, &why, &remedy) : -errno;
-	if (r == 0 && m->counts.kernels == 0) {
+	if (r == 0 && m->counts[KERNELS] == 0) {
 		buf_text(&why, "there is no kernel in it");
 		r = -EINVAL;
 	}
@@ -340,17 +343,12 @@ static int next(struct merging *m)
 
 static int read_counts(struct merging *m)
 {
-	uint64_t *const all[] = {
-		&m->counts.records,	    &m->counts.kernels,	 &m->counts.joined,
-		&m->counts.valued,	    &m->counts.ranges,	 &m->counts.launches,
-		&m->counts.launches_valued, &m->counts.together, &m->counts.bare
-	};
 	sqlite3_stmt *s;
 	int r = prepare(m, "SELECT * FROM counts", &s);
 
 	r = r ? r : check(m, sqlite3_step(s));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(all); i++) {
-		*all[i] = (uint64_t)sqlite3_column_int64(s, (int)i);
+	for (size_t i = 0; r == 0 && i < COUNTS; i++) {
+		m->counts[i] = (uint64_t)sqlite3_column_int64(s, (int)i);
 	}
 	sqlite3_finalize(s);
 	return r;
@@ -361,7 +359,7 @@ static int begin_copy(struct merging *m)
 	int r = run(m, merge_join);
 
 	r = r ? r : read_counts(m);
-	if (r == 0 && m->counts.joined == 0) {
+	if (r == 0 && m->counts[JOINED] == 0) {
 		buf_text(&m->refusal->why,
 			 "No kernel of the capture has the name of one in the trace.");
 		return refuse(m, "trace", "Take a trace and a capture of the same program.");
@@ -421,19 +419,19 @@ static void add_launches(struct buf *b, uint64_t n)
 }
 
 /* What HTA will find. */
-static void tell_ranges(const struct merge_counts *n, struct buf *b)
+static void tell_ranges(const uint64_t *n, struct buf *b)
 {
-	uint64_t otherwise = n->valued > n->launches_valued ? n->valued - n->launches_valued : 0;
+	uint64_t otherwise = n[VALUED] > n[LAUNCHES_VALUED] ? n[VALUED] - n[LAUNCHES_VALUED] : 0;
 
-	if (n->ranges != 0 && n->ranges != n->launches) {
+	if (n[RANGES] != 0 && n[RANGES] != n[LAUNCHES]) {
 		buf_text(b, "the trace has events of category cuda_profiler_range, and not one for "
 			    "each launch: they stay as they are\n");
 		return;
 	}
 	buf_text(b, "for HTA: a cuda_profiler_range for each of ");
-	add_launches(b, n->launches);
+	add_launches(b, n[LAUNCHES]);
 	buf_text(b, " (cudaLaunchKernel), ");
-	text_count(b, n->launches_valued);
+	text_count(b, n[LAUNCHES_VALUED]);
 	buf_text(b, " with counters\n");
 	if (otherwise > 0) {
 		text_count(b, otherwise);
@@ -441,13 +439,13 @@ static void tell_ranges(const struct merge_counts *n, struct buf *b)
 			 " kernels with counters were launched in another way, which HTA does not "
 			 "look at: they have no such range\n");
 	}
-	if (n->together > 0) {
-		add_launches(b, n->together);
+	if (n[TOGETHER] > 0) {
+		add_launches(b, n[TOGETHER]);
 		buf_text(b, " began in one microsecond with another: HTA may exchange their "
 			    "counters\n");
 	}
-	if (n->bare > 0) {
-		add_launches(b, n->bare);
+	if (n[BARE] > 0) {
+		add_launches(b, n[BARE]);
 		buf_text(b, " had no operator around, which HTA needs: \"(no operator)\" was put "
 			    "in\n");
 	}
@@ -456,13 +454,13 @@ static void tell_ranges(const struct merge_counts *n, struct buf *b)
 static void merge_tell(void *e, struct buf *b)
 {
 	const struct merging *m = e;
-	const struct merge_counts *n = &m->counts;
+	const uint64_t *n = m->counts;
 
-	text_count(b, n->valued);
+	text_count(b, n[VALUED]);
 	buf_text(b, " kernels have counters now; without a partner: ");
-	text_count(b, n->kernels - n->joined);
+	text_count(b, n[KERNELS] - n[JOINED]);
 	buf_text(b, " of the trace, ");
-	text_count(b, n->records - n->joined);
+	text_count(b, n[RECORDS] - n[JOINED]);
 	buf_text(b, " of the capture\n");
 	tell_ranges(n, b);
 	chrome_tell_crowded(m->lanes.crowded, b);
