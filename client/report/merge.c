@@ -23,7 +23,6 @@
 #include "client/report/exporter.h"
 
 #include <errno.h>
-#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ enum what {
 	INSERT_RANGE,  /* a range at the end of the events */
 };
 
-enum { AT, WHAT, FIRST, FIGURES, NAME, DEVICE, WHOLE_US, LENGTH_US, THREAD, START, US };
+enum { AT, WHAT, VALUES, NAME, DEVICE, WHOLE_US, LENGTH_US, THREAD, START, US };
 
 /* The columns of the table counts. */
 enum {
@@ -68,7 +67,7 @@ struct merging {
 	sqlite3 *db;
 	sqlite3_stmt *event, *record; /* that write one */
 	sqlite3_stmt *merged;	      /* the next insertion */
-	double *figures;	      /* of one record: values, then errors */
+	struct buf args, plain;	      /* of one record */
 	uint64_t counts[COUNTS];
 	struct lanes lanes; /* of the ranges */
 	uint64_t bytes;	    /* of the trace */
@@ -197,8 +196,7 @@ static int begin(struct merging *m, const struct store_info *info)
 		return EXPORTER_REFUSES;
 	}
 	m->plan = &info->plan;
-	m->figures = calloc(2 * m->plan->n_columns + 1, sizeof(*m->figures));
-	r = m->figures ? open_db(m) : -ENOMEM;
+	r = open_db(m);
 	return r ? r : read_trace(m);
 }
 
@@ -211,7 +209,8 @@ static void merge_close(void *e)
 	sqlite3_finalize(m->merged);
 	sqlite3_close(m->db);
 	gzclose_r(m->text);
-	free(m->figures);
+	buf_deinit(&m->args);
+	buf_deinit(&m->plain);
 	free(m);
 }
 
@@ -236,42 +235,26 @@ static int merge_record(void *e, struct buf *b, const struct gpuctr_record *reco
 			const struct attribution *what)
 {
 	struct merging *m = e;
-	size_t n = m->plan->n_columns;
-	bool valued = false;
 
-	for (size_t i = 0; i < n; i++) {
-		m->figures[i] = record->values[i];
-		m->figures[n + i] = record->errors ? record->errors[i] : NAN;
-		valued = valued || isfinite(record->values[i]);
-	}
+	buf_clear(&m->args);
+	buf_clear(&m->plain);
+	chrome_add_values(&(struct json){ &m->args }, "gpuctr::", m->plan, record->values,
+			  record->errors);
+	chrome_add_values(&(struct json){ &m->plain }, "", m->plan, record->values, NULL);
 	bind_text(m->record, 1, record->kernel ? record->kernel->name : NULL);
 	bind_text(m->record, 2, record->kernel ? record->kernel->mangled : NULL);
-	sqlite3_bind_int(m->record, 3, valued);
-	sqlite3_bind_blob(m->record, 4, m->figures, (int)(2 * n * sizeof(double)), SQLITE_STATIC);
-	return write_row(m, m->record);
+	bind_text(m->record, 3, buf_string(&m->args));
+	bind_text(m->record, 4, buf_string(&m->plain));
+	return m->args.failed || m->plain.failed ? -ENOMEM : write_row(m, m->record);
 }
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-static const char *text_of(const struct merging *m, int column)
+static const char *text_of(const struct merging *m, int column, const char *unknown)
 {
 	const char *text = (const char *)sqlite3_column_text(m->merged, column);
 
-	return text ? text : TEXT_UNKNOWN;
-}
-
-/* As members: of a kernel's arguments with a prefix and with errors, of a range's, of which HTA
- * makes columns, the values alone. */
-static void add_values(struct merging *m, bool of_range, struct json *to)
-{
-	size_t n = m->plan->n_columns;
-	const void *figures = sqlite3_column_blob(m->merged, FIGURES);
-
-	if (figures) {
-		memcpy(m->figures, figures, 2 * n * sizeof(double));
-		chrome_add_values(to, of_range ? "" : "gpuctr::", m->plan, m->figures,
-				  of_range ? NULL : m->figures + n);
-	}
+	return text ? text : unknown;
 }
 
 /* An operator's event comes before its launch, so that it is the outer one of two events with the
@@ -284,7 +267,7 @@ static void add_op(const struct merging *m, struct buf *b)
 	json_word(&to, "ph", "X");
 	json_word(&to, "cat", "cpu_op");
 	json_key(&to, NULL);
-	buf_text(b, text_of(m, THREAD));
+	buf_text(b, text_of(m, THREAD, ""));
 	json_double(&to, "ts", sqlite3_column_double(m->merged, START));
 	json_double(&to, "dur", sqlite3_column_double(m->merged, US));
 	json_word(&to, "name", "(no operator)");
@@ -304,23 +287,19 @@ static void add_range(struct merging *m, struct buf *b)
 	chrome_begin_span(&to, "cuda_profiler_range",
 			  (uint64_t)sqlite3_column_int64(m->merged, DEVICE),
 			  lane > 0 ? LANES_TID + lane : 0, us, length_us);
-	json_text(&to, "name", text_of(m, NAME));
+	json_text(&to, "name", text_of(m, NAME, TEXT_UNKNOWN));
 	json_begin(&to, "args", '{');
-	add_values(m, true, &to);
+	buf_text(b, text_of(m, VALUES, ""));
 	json_end(&to, '}');
 	json_end(&to, '}');
 }
 
 static void put(struct merging *m, struct buf *b)
 {
-	bool first = sqlite3_column_int(m->merged, FIRST);
-
 	switch ((enum what)sqlite3_column_int(m->merged, WHAT)) {
 	case INSERT_VALUES:
-		add_values(m, false, &(struct json){ b, !first });
-		break;
 	case INSERT_PLAIN:
-		add_values(m, true, &(struct json){ b, !first });
+		buf_text(b, text_of(m, VALUES, ""));
 		break;
 	case INSERT_OP:
 		add_op(m, b);

@@ -39,10 +39,10 @@ CREATE TABLE counts AS SELECT
 	(SELECT count(*) FROM record) AS records,
 	(SELECT count(*) FROM kernel) AS kernels,
 	(SELECT count(*) FROM pair) AS joined,
-	(SELECT count(*) FROM pair JOIN record ON id = record WHERE valued) AS valued,
+	(SELECT count(*) FROM pair JOIN record ON id = record WHERE plain <> '') AS valued,
 	(SELECT count(*) FROM range) AS ranges,
 	count(*) AS launches,
-	count(*) FILTER (WHERE r.valued) AS launches_valued,
+	count(*) FILTER (WHERE plain <> '') AS launches_valued,
 	count(*) - count(DISTINCT ceiling) AS together,
 	count(*) FILTER (WHERE NOT in_op) AS bare
 	FROM launched LEFT JOIN pair USING (kernel) LEFT JOIN record r ON r.id = record;
@@ -53,9 +53,9 @@ CREATE TABLE insertion(at INTEGER, whole INTEGER, what INTEGER, first INTEGER, l
 INSERT INTO insertion
 	SELECT args_at, 0, 0, empty, NULL, id FROM pair JOIN kernel ON id = kernel
 	UNION ALL
-	SELECT launched.at, 0, 2, 0, i, NULL FROM launched JOIN counts WHERE NOT in_op AND ranges IN (0, launches)
+	SELECT launched.at, 0, 2, 1, i, NULL FROM launched JOIN counts WHERE NOT in_op AND ranges IN (0, launches)
 	UNION ALL
-	SELECT (SELECT max(at) FROM event WHERE category = 5), whole, 3, 0, i, kernel FROM launched JOIN counts
+	SELECT (SELECT max(at) FROM event WHERE category = 5), whole, 3, 1, i, kernel FROM launched JOIN counts
 		WHERE ranges = 0
 	UNION ALL
 	SELECT range.args_at, 0, 1, range.empty, i, kernel
@@ -63,7 +63,8 @@ INSERT INTO insertion
 		JOIN launched USING (i) JOIN counts WHERE ranges = launches
 	ORDER BY 1, 2;
 CREATE VIEW merged AS
-	SELECT insertion.at, what, first, figures, k.name, coalesce(k.device, 0), insertion.whole,
+	SELECT insertion.at, what,
+		CASE WHEN first OR plain = '' THEN '' ELSE ',' END || CASE what WHEN 0 THEN args ELSE plain END, k.name, coalesce(k.device, 0), insertion.whole,
 		max(1, CAST(min(coalesce(k.us, 1), 1e15) AS INTEGER)), l.thread, l.start, l.us
 	FROM insertion LEFT JOIN pair USING (kernel) LEFT JOIN record r ON r.id = record
 		LEFT JOIN event k ON k.rowid = insertion.kernel LEFT JOIN launched l ON l.i = insertion.launch
