@@ -11,7 +11,6 @@
 
 #include "client/cli/say.h"
 #include "client/cli/text.h"
-#include "client/cli/timeline_table.h"
 
 /* No result of the store's. */
 enum { REPORT_E_GROWN = 1000 };
@@ -123,8 +122,7 @@ static int add_timeline(struct report_source *s, const struct store_info *info)
 	if (!timeline_is(info) || (!reader && store_open(info->path, NULL, &reader) != 0)) {
 		return 0;
 	}
-	buf_text(&s->timelines, s->timelines.n > 0 ? "\n" : "");
-	r = timeline_print(reader, s->width, s->styled, &s->timelines);
+	r = timeline_print(reader, s->form, s->width, s->styled, &s->timelines);
 	if (r > 0) {
 		const struct store_error *e = store_reader_error(reader);
 

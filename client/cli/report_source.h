@@ -4,6 +4,7 @@
 #include "client/cli/options.h"
 #include "client/cli/sampled.h"
 #include "client/cli/summary.h"
+#include "client/cli/timeline_table.h"
 #include "client/report/hints.h"
 #include "client/report/page.h"
 #include "client/report/reading.h"
@@ -17,7 +18,9 @@ struct report_source {
 	char *driver, *recorded_from, *unmatched;
 	struct store_reader *open; /* of the present capture, where the caller has opened it */
 	struct buf why, unsampled;
-	struct buf timelines; /* of captures of samples alone, as tables of this width */
+	struct buf
+		timelines; /* of captures of samples alone, in this form; tables: of this width */
+	enum timeline_form form;
 	size_t width;
 	bool styled;
 	unsigned unfinished; /* captures that are not complete */

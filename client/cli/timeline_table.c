@@ -7,6 +7,7 @@
 #include "client/cli/buckets.h"
 #include "client/cli/terminal.h"
 #include "client/cli/text.h"
+#include "proto/base/json.h"
 
 enum { TIME_WIDTH = 9, VALUE_WIDTH = 11 };
 
@@ -122,6 +123,84 @@ static void add_counts(const struct timeline *t, struct buf *b)
 	buf_char(b, '\n');
 }
 
+/* --- for programs ---------------------------------------------------------------------------- */
+
+/* A metric in a stretch of time. */
+struct stretch {
+	const char *gpu, *metric, *unit;
+	int64_t start_ns;
+	uint64_t length_ns;
+	double values[3]; /* in the order of their titles; NaN: not sampled then */
+};
+
+static struct stretch stretch_at(const struct timeline *t, size_t i, size_t k)
+{
+	const struct bucket *bucket = buckets_at(&t->buckets, i);
+	const struct bucket_metric *m = &t->buckets.metrics[k];
+	bool known = bucket->samples > 0;
+
+	return (struct stretch){
+		.gpu = t->gpu,
+		.metric = t->plan->metrics[k],
+		.unit = *m->unit || !*m->suffix ? m->unit : "1/second",
+		.start_ns = t->buckets.start_ns + (int64_t)(i * t->buckets.length_ns),
+		.length_ns = t->buckets.length_ns,
+		.values = { known ? bucket->values[k].min : NAN,
+			    bucket_mean(&t->buckets, bucket, k),
+			    known ? bucket->values[k].max : NAN },
+	};
+}
+
+static void add_csv(const struct stretch *s, struct buf *b)
+{
+	if (b->n == 0) {
+		buf_text(b, "gpu,metric,unit,start_ns,length_ns,min,mean,max\n");
+	}
+	text_csv(b, s->gpu);
+	buf_char(b, ',');
+	text_csv(b, s->metric);
+	buf_printf(b, ",%s,%lld,%llu", s->unit, (long long)s->start_ns,
+		   (unsigned long long)s->length_ns);
+	for (size_t i = 0; i < 3; i++) {
+		buf_char(b, ',');
+		if (isfinite(s->values[i])) {
+			buf_double(b, s->values[i]);
+		}
+	}
+	buf_char(b, '\n');
+}
+
+static void add_json(const struct stretch *s, struct buf *b)
+{
+	struct json m = { b, b->n > 0 };
+
+	json_begin(&m, NULL, '{');
+	json_text(&m, "gpu", s->gpu);
+	json_text(&m, "metric", s->metric);
+	json_word(&m, "unit", s->unit);
+	json_i64(&m, "start_ns", s->start_ns);
+	json_u64(&m, "length_ns", s->length_ns);
+	for (size_t i = 0; i < 3; i++) {
+		json_double(&m, value_titles[i], s->values[i]);
+	}
+	json_end(&m, '}');
+}
+
+static void add_for_programs(const struct timeline *t, enum timeline_form form, struct buf *b)
+{
+	for (size_t i = 0; i < t->buckets.n; i++) {
+		for (size_t k = 0; k < t->plan->n_metrics; k++) {
+			const struct stretch s = stretch_at(t, i, k);
+
+			if (form == TIMELINE_CSV) {
+				add_csv(&s, b);
+			} else {
+				add_json(&s, b);
+			}
+		}
+	}
+}
+
 /* --- samples --------------------------------------------------------------------------------- */
 
 static void note_gap(struct timeline *t, int64_t start_ns, uint64_t interval_ns)
@@ -158,7 +237,8 @@ static int note_time(const struct store_samples *samples, void *userdata)
 	return 0;
 }
 
-int timeline_print(struct store_reader *reader, size_t width, bool styled, struct buf *b)
+int timeline_print(struct store_reader *reader, enum timeline_form form, size_t width, bool styled,
+		   struct buf *b)
 {
 	const struct store_info *info = store_info(reader);
 	struct timeline t = { .plan = &info->plan, .width = width, .styled = styled };
@@ -173,9 +253,12 @@ int timeline_print(struct store_reader *reader, size_t width, bool styled, struc
 	}
 	r = buckets_init(&t.buckets, t.plan->metrics, t.plan->n_metrics, t.first_ns, t.end_ns);
 	r = r ? r : store_each_samples(reader, add_samples, &t);
-	if (r == 0) {
+	if (r == 0 && form == TIMELINE_TABLE) {
+		buf_text(b, b->n > 0 ? "\n" : "");
 		add_tables(&t, b);
 		add_counts(&t, b);
+	} else if (r == 0) {
+		add_for_programs(&t, form, b);
 	}
 	buckets_deinit(&t.buckets);
 	return r;

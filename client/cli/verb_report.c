@@ -214,7 +214,8 @@ static int print(struct report_source *s, struct report_source *before,
 					 .n_captures = files->n,
 					 .recorded_from = s->recorded_from ? s->recorded_from : "",
 					 .complete = s->unfinished == 0,
-					 .records = groups_records(s->summary->groups) };
+					 .records = groups_records(s->summary->groups),
+					 .timelines = &s->timelines };
 	CLEAN_BUF struct buf b = { 0 }, why = { 0 };
 	struct view view;
 	struct view_options options = o->view;
@@ -234,7 +235,9 @@ static int print(struct report_source *s, struct report_source *before,
 		}
 		return r == -ENOMEM ? EXIT_VERB_FAILED : EXIT_VERB_USAGE;
 	}
-	if (o->csv) {
+	if (o->csv && s->records == 0 && s->timelines.n > 0) {
+		buf_add(&b, s->timelines.data, s->timelines.n);
+	} else if (o->csv) {
 		machine_csv(&view, &b);
 	} else if (o->json) {
 		machine_json(&view, &source, &b);
@@ -270,6 +273,7 @@ static int report(struct report_options *o, const struct strings *files)
 	now.end.verbose = o->verbose;
 	now.attributes = o->attributes;
 	now.width = o->width;
+	now.form = o->csv ? TIMELINE_CSV : o->json ? TIMELINE_JSON : TIMELINE_TABLE;
 	now.styled = terminal_has_style(STDOUT_FILENO);
 	for (size_t i = 0; i < files->n && ok; i++) {
 		ok = report_source_read(&now, files->items[i]);

@@ -296,6 +296,11 @@ void machine_json(const struct view *v, const struct machine_source *source, str
 
 	json_begin(&m, NULL, '{');
 	machine_members(v, source, &m);
+	if (source->timelines->n > 0) {
+		json_begin(&m, "timeline", '[');
+		json_add(&m, source->timelines);
+		json_end(&m, ']');
+	}
 	json_end(&m, '}');
 	buf_char(b, '\n');
 }

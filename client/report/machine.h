@@ -13,6 +13,7 @@ struct machine_source {
 	const char *recorded_from; /* "": measured live */
 	bool complete;
 	uint64_t records;
+	const struct buf *timelines; /* elements of a list, of samples without kernels */
 };
 
 /* Appends a line of column names ("time:sum") and a line for each row. A label that a spreadsheet

@@ -188,6 +188,14 @@ TIMELINE_TEST(it_ends_after_its_duration)
 	assert_int_equal(count_text(p->out, "mean"), 0); /* the stream has standard output */
 }
 
+/* For programs: more than ten of these rows, behind this head. */
+static void expect_rows(struct program *p, const char *head, const char *row)
+{
+	expect_exit(p, 0);
+	assert_int_equal(count_text(p->out, head), 1);
+	assert_true(count_text(p->out, row) > 10);
+}
+
 /* What it shows is in its file, and report shows the same of that. */
 TIMELINE_TEST(a_file_keeps_it)
 {
@@ -206,6 +214,12 @@ TIMELINE_TEST(a_file_keeps_it)
 	shown = read_file(p->out);
 	reported = read_file(report->out);
 	assert_true(strncmp(shown, reported, strlen(shown)) == 0);
+	expect_rows(fixture_client(f, USER_ANN, "report", "--csv", path, NULL),
+		    "gpu,metric,unit,start_ns,length_ns,min,mean,max\nGPU-",
+		    ",dram__bytes_read.sum,byte/second,");
+	expect_rows(fixture_client(f, USER_ANN, "report", "--json", path, NULL),
+		    "],\"timeline\":[{",
+		    "\"metric\":\"dram__bytes_read.sum\",\"unit\":\"byte/second\",\"start_ns\":");
 	p = fixture_client(f, USER_ANN, "report", "--attribute", path, NULL);
 	expect_exit(p, 1);
 	expect_message(p, "error[no-samples]");
