@@ -26,12 +26,15 @@ struct naming {
 	size_t n, width;
 	bool kernels;
 	char **shown;
-	char **whole;  /* the names uncut, safe for a terminal */
-	char **bare;   /* of kernels, without what C++ adds */
 	size_t *order; /* sorted by shown, then by position */
 };
 
 /* --- cutting --------------------------------------------------------------------------------- */
+
+static const char *text_of(const struct naming *g, size_t i)
+{
+	return *g->texts[i] ? g->texts[i] : TEXT_UNKNOWN;
+}
 
 static char *show(const struct naming *g, const char *text)
 {
@@ -48,24 +51,21 @@ static char *show(const struct naming *g, const char *text)
 	return buf_take(&b);
 }
 
-static char *show_whole(const char *text)
+/* Uncut, and of a kernel without what C++ adds, if bare. */
+static char *show_whole(const struct naming *g, const char *text, bool bare)
 {
+	CLEAN_BUF struct buf name = { 0 };
 	struct buf b = { 0 };
 
-	text_terminal(&b, text);
-	return buf_take(&b);
-}
-
-static char *show_bare(const struct naming *g, const char *text)
-{
-	CLEAN_BUF struct buf bare = { 0 };
-
-	if (!g->kernels) {
-		return show_whole(text);
+	if (bare && g->kernels) {
+		text_kernel_bare(&name, text);
+		text_kernel_unwrap(&name);
+	} else {
+		buf_text(&name, text);
 	}
-	text_kernel_bare(&bare, text);
-	text_kernel_unwrap(&bare);
-	return bare.failed ? NULL : show_whole(buf_string(&bare));
+	text_terminal(&b, buf_string(&name));
+	b.failed |= name.failed;
+	return buf_take(&b);
 }
 
 /* --- what looks alike ------------------------------------------------------------------------ */
@@ -100,21 +100,18 @@ static void sort(struct naming *g)
 	}
 }
 
-/* --- the position where they differ -------------------------------------------------------------
- */
+/* --- the position where they differ ---------------------------------------------------------- */
 
-/* How many bytes all names of the run begin with, cut at the begin of a word; end: behind the
- * run. */
-static size_t common_prefix(const struct naming *g, char *const *names, size_t at, size_t end)
+/* How many bytes all of these begin with, cut at the begin of a word. */
+static size_t common_prefix(char *const *names, size_t n_names)
 {
-	const char *first = names[g->order[at]];
+	const char *first = names[0];
 	size_t n = strlen(first), back = 0;
 
-	for (size_t i = at + 1; i < end; i++) {
-		const char *other = names[g->order[i]];
+	for (size_t i = 1; i < n_names; i++) {
 		size_t same = 0;
 
-		while (same < n && first[same] == other[same]) {
+		while (same < n && first[same] == names[i][same]) {
 			same++;
 		}
 		n = same;
@@ -160,46 +157,60 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 	return buf_take(&b);
 }
 
-/* What C++ adds to a name is shown only if nothing else distinguishes names. */
-static char *const *choose_names(const struct naming *g, size_t at, size_t end)
+/* Of the run from at to end. *ret_differ: each is another. NULL: out of memory. */
+static char **whole_names(const struct naming *g, size_t at, size_t end, bool bare,
+			  bool *ret_differ)
 {
+	char **names = calloc(end - at, sizeof(*names));
 	struct texts seen = { 0 };
-	bool differ = true;
+	bool ok = names != NULL;
 
-	for (size_t i = at; i < end && differ; i++) {
-		differ =
-			texts_add_string(&seen, g->bare[g->order[i]]) && seen.known.n == i - at + 1;
+	for (size_t i = 0; ok && i < end - at; i++) {
+		names[i] = show_whole(g, text_of(g, g->order[at + i]), bare);
+		ok = names[i] && texts_add_string(&seen, names[i]);
 	}
+	*ret_differ = seen.known.n == end - at;
 	texts_deinit(&seen);
-	return differ ? g->bare : g->whole;
+	if (!ok) {
+		names_free(names, names ? end - at : 0);
+	}
+	return ok ? names : NULL;
+}
+
+/* What C++ adds to a name is shown only if nothing else distinguishes names. */
+static bool tell_run_apart(struct naming *g, size_t at, size_t end)
+{
+	bool differ, ok;
+	char **names = whole_names(g, at, end, true, &differ);
+	size_t prefix;
+
+	if (names && !differ) {
+		names_free(names, end - at);
+		names = whole_names(g, at, end, false, &differ);
+	}
+	ok = names != NULL;
+	prefix = ok ? common_prefix(names, end - at) : 0;
+	for (size_t i = at; ok && i < end; i++) {
+		/* This leaves the order, which was by the old name: find_run() does not look here
+		 * again. */
+		free(g->shown[g->order[i]]);
+		g->shown[g->order[i]] = show_difference(g, names[i - at], prefix);
+		ok = g->shown[g->order[i]] != NULL;
+	}
+	names_free(names, end - at);
+	return ok;
 }
 
 static bool tell_apart(struct naming *g)
 {
+	bool ok = true;
+
 	sort(g);
-	for (size_t at = 0, end; at < g->n; at = end) {
-		char *const *names;
-		size_t prefix;
-
+	for (size_t at = 0, end; at < g->n && ok; at = end) {
 		end = find_run(g, at);
-		if (end == at + 1) {
-			continue;
-		}
-		names = choose_names(g, at, end);
-		prefix = common_prefix(g, names, at, end);
-		for (size_t i = at; i < end; i++) {
-			char *shown = show_difference(g, names[g->order[i]], prefix);
-
-			if (!shown) {
-				return false;
-			}
-			/* This leaves the order, which was by the old name: find_run() does not
-			 * look here again. */
-			free(g->shown[g->order[i]]);
-			g->shown[g->order[i]] = shown;
-		}
+		ok = end == at + 1 || tell_run_apart(g, at, end);
 	}
-	return true;
+	return ok;
 }
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -257,34 +268,18 @@ static bool number(struct naming *g)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-static bool begin(struct naming *g)
-{
-	g->shown = calloc(g->n + 1, sizeof(char *));
-	g->whole = calloc(g->n + 1, sizeof(char *));
-	g->order = calloc(g->n + 1, sizeof(*g->order));
-	g->bare = calloc(g->n + 1, sizeof(char *));
-	if (!g->shown || !g->whole || !g->bare || !g->order) {
-		return false;
-	}
-	for (size_t i = 0; i < g->n; i++) {
-		const char *text = *g->texts[i] ? g->texts[i] : TEXT_UNKNOWN;
-
-		g->shown[i] = show(g, text);
-		g->whole[i] = show_whole(text);
-		g->bare[i] = show_bare(g, text);
-		if (!g->shown[i] || !g->whole[i] || !g->bare[i]) {
-			return false;
-		}
-	}
-	return true;
-}
-
 static bool shorten(struct naming *g)
 {
-	bool ok = begin(g) && tell_apart(g) && number(g);
+	bool ok;
 
-	names_free(g->whole, g->n);
-	names_free(g->bare, g->n);
+	g->shown = calloc(g->n + 1, sizeof(char *));
+	g->order = calloc(g->n + 1, sizeof(*g->order));
+	ok = g->shown && g->order;
+	for (size_t i = 0; i < g->n && ok; i++) {
+		g->shown[i] = show(g, text_of(g, i));
+		ok = g->shown[i] != NULL;
+	}
+	ok = ok && tell_apart(g) && number(g);
 	free(g->order);
 	return ok;
 }
