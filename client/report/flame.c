@@ -36,8 +36,7 @@ struct flame {
 	size_t n_names, n_kernels;
 };
 
-/* --- all stack frames
- * ------------------------------------------------------------------------------ */
+/* --- all stack frames ------------------------------------------------------------------------ */
 
 static void add_item(struct flame *f, const struct stack_frame *frame, size_t parent)
 {
@@ -77,8 +76,7 @@ static void add_up(struct flame *f)
 	}
 }
 
-/* --- kept stack frames
- * ----------------------------------------------------------------------------- */
+/* --- kept stack frames ----------------------------------------------------------------------- */
 
 static double weigh(const struct flame *f, const struct item *item)
 {

@@ -2,48 +2,20 @@
 #include "client/report/sizes.h"
 
 #include <string.h>
-
-static size_t skip_digits(const char *text, size_t n, size_t i)
-{
-	while (i < n && text[i] >= '0' && text[i] <= '9') {
-		i++;
-	}
-	return i;
-}
+#include <yajl/yajl_parse.h>
 
 bool sizes_is_list(const char *sizes)
 {
-	enum { OPENED, ITEM, COMMA } before = COMMA;
-	size_t depth = 0, n = strlen(sizes);
+	size_t n = strlen(sizes);
+	yajl_handle yajl = yajl_alloc(NULL, NULL, NULL);
+	bool is_list = yajl && strchr(sizes, '[') && strspn(sizes, "[], 0123456789") == n &&
+		       yajl_parse(yajl, (const unsigned char *)sizes, n) == yajl_status_ok &&
+		       yajl_complete_parse(yajl) == yajl_status_ok;
 
-	for (size_t i = 0; i < n; i++) {
-		char c = sizes[i];
-
-		if (c == ' ') {
-			continue;
-		}
-		if (before == ITEM && depth > 0 && (c == ',' || c == ']')) {
-			depth -= c == ']';
-			before = c == ',' ? COMMA : ITEM;
-		} else if (before == OPENED && c == ']') {
-			depth--;
-			before = ITEM;
-		} else if (before != ITEM && c == '[') {
-			depth++;
-			before = OPENED;
-		} else if (before != ITEM && depth > 0 && c >= '0' && c <= '9') {
-			size_t end = skip_digits(sizes, n, i);
-
-			if (c == '0' && end > i + 1) {
-				return false;
-			}
-			i = end - 1;
-			before = ITEM;
-		} else {
-			return false;
-		}
+	if (yajl) {
+		yajl_free(yajl);
 	}
-	return depth == 0 && before == ITEM;
+	return is_list;
 }
 
 bool sizes_format(const char *sizes, char *text, size_t max)
