@@ -16,6 +16,7 @@
 #include "client/cli/outfile.h"
 #include "client/cli/report_html.h"
 #include "client/cli/report_source.h"
+#include "client/cli/report_sql.h"
 #include "client/cli/say.h"
 #include "client/cli/summary.h"
 #include "client/cli/terminal.h"
@@ -32,7 +33,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct strings defines, where;
-	bool csv, json, has_limit, force, verbose, attributes;
+	bool csv, json, sql, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
 
@@ -263,6 +264,14 @@ static int report_page(const struct report_options *o, const struct strings *fil
 	return status;
 }
 
+static int print_query(const struct report_options *o, const char *path)
+{
+	CLEAN_BUF struct buf b = { 0 };
+	int r = report_sql(path, &o->keys, o->has_limit ? o->view.limit : 0, &b);
+
+	return r == -EINVAL ? EXIT_VERB_USAGE : r < 0 ? EXIT_VERB_FAILED : put(&b);
+}
+
 static int report(struct report_options *o, const struct strings *files)
 {
 	struct report_source now, before = { 0 };
@@ -377,6 +386,8 @@ static const struct option_def defs[] = {
 	  OPTION_AT(FLAG, struct report_options, csv) },
 	{ 0, "json", NULL, "all figures as one JSON object",
 	  OPTION_AT(FLAG, struct report_options, json) },
+	{ 0, "sql", NULL, "a query of the file's views that has the same rows, for sqlite3",
+	  OPTION_AT(FLAG, struct report_options, sql) },
 	{ 0, "html", "FILE", "a page with charts and tables, for a browser",
 	  OPTION_AT(TEXT, struct report_options, html) },
 	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct report_options, force) },
@@ -418,6 +429,15 @@ static bool has_choice(const struct report_options *o)
 	       o->has_limit || o->against || o->width > 0 || o->csv || o->json;
 }
 
+static bool is_one_query(const struct report_options *o, const struct strings *files)
+{
+	const struct view_options *v = &o->view;
+
+	return files->n == 1 && strcmp(files->items[0], "-") != 0 && o->where.n == 0 &&
+	       o->defines.n == 0 && !v->sort && !v->columns && !v->figures && !v->base_units &&
+	       !v->skip_zero && !o->attributes && !o->against && !o->csv && !o->json && !o->html;
+}
+
 /* What does not go together. */
 static bool check(const struct report_options *o, const struct strings *files)
 {
@@ -446,6 +466,11 @@ static bool check(const struct report_options *o, const struct strings *files)
 			  "--define and --force alone");
 		return false;
 	}
+	if (o->sql && !is_one_query(o, files)) {
+		say_usage("report: --sql is of one file, by name, and goes with --by and --limit "
+			  "alone");
+		return false;
+	}
 	if (o->force && !o->html) {
 		say_usage("report: --force belongs to --html");
 		return false;
@@ -470,7 +495,9 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 		/* Programs get all rows unless they ask for fewer. */
 		o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
 		o.width = o.width ? o.width : terminal_width(STDOUT_FILENO);
-		status = o.html ? report_page(&o, &files) : report(&o, &files);
+		status = o.html	 ? report_page(&o, &files)
+			 : o.sql ? print_query(&o, files.items[0])
+				 : report(&o, &files);
 	}
 	strings_deinit(&files);
 	strings_deinit(&o.where);

@@ -198,6 +198,26 @@ def layers_are_those_of_sql():
     check(set(got["bprop"]) <= set(want) and sum(n for n, _ in got["bprop"].values()) > 30 * without, f"backward: {without} without")
 
 
+def the_query_has_the_rows_of_the_table():
+    """report --sql, asked by SQLite: launches, time and sums of each row, but for rows that hold others alone."""
+    with sqlite3.connect("run.gpuctr") as db:
+        for keys in ("kernel", "op", "layer", "dir", "shape", "step", "stream", "thread", "process", "device", "op,dir", "kernel,shape,step"):
+            n = keys.count(",") + 1
+            asked = sorted(r[n:] for r in db.execute(report("--by", keys, "--sql")))
+            table = [r for r in csv.DictReader(io.StringIO(report("--by", keys, "--csv"))) if int(r["launches"]) > 0]
+            shown = sorted((int(r["launches"]), int(r["time:sum"]), *(float(r[c + ":sum"]) for c in COLUMNS)) for r in table)
+            check(asked == shown and len(asked) > 0, f"{keys}: {asked[:3]} {shown[:3]}")
+        names = [(r[0], r[1]) for r in db.execute(report("--by", "op", "--sql", "--limit", 3))]
+        rows = [r for r in csv.DictReader(io.StringIO(report("--by", "op", "--csv"))) if int(r["launches"]) > 0][:3]
+        check(names == [(r["op"], int(r["launches"])) for r in rows], f"{names}")
+    for refused_keys, why in (("nvtx", b"ask the view by_nvtx"), ("rank", b"know it of no launch")):
+        r = run("run.gpuctr", "--by", refused_keys, "--sql")
+        check(r.returncode == 2 and why in r.stderr and r.stdout == b"", f"{refused_keys}: {r}")
+    for more in (["--csv"], ["--where", "op=conv"], ["run2.gpuctr"]):
+        r = run("run.gpuctr", "--sql", *more)
+        check(r.returncode == 2 and b"--sql is of one file" in r.stderr, f"{more}: {r}")
+
+
 def figures_of_a_row_belong_together():
     """launches are those that self and mean are of; those of the total are named so, and several rows have no total."""
     text = report("--by", "op", "--columns", "time", "--units", "base", "--limit", 40, "--width", 160)
@@ -867,7 +887,7 @@ def nobody_reads():
 
 
 def main():
-    tests = [goldens, pages, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql,
+    tests = [goldens, pages, tutorial_of_ones_own, sums_are_the_captures, operators_are_those_of_sql, layers_are_those_of_sql, the_query_has_the_rows_of_the_table,
              figures_of_a_row_belong_together, start_end_ranges_are_a_key, the_first_metric_is_shown, orders_are_told, parts_of_names, paths_are_read, keys_of_nothing, one_table, some_launches, columns_of_nothing, csv_is_csv, lines_fit, rows_differ, comparison, other_amounts, other_clocks, other_machines, many_versions,
              several_files_add_up, conditions_are_of_each_files_own, what_is_of_ranges_is_said_of_the_columns_that_are, bad_files, standard_input, wrong_command_lines, no_kernels, not_finished, hostile_names, wild_values,
              values_that_are_missing, metrics_in_turns, operations, ranks, definitions, operations_by_their_peak, operations_of_samples_by_their_peak, nobody_reads]
