@@ -146,8 +146,8 @@ static bool take_machine(struct front *f, const struct wire_message *m)
 	f->machine = copy.status_reply;
 	for (size_t i = 0; i < f->machine.gpus.n; i++) {
 		snprintf(f->uuids[i], sizeof(f->uuids[i]), "%s", f->machine.gpus.v[i].uuid);
-		f->n_uuids = f->machine.gpus.n;
 	}
+	f->n_uuids = f->machine.gpus.n > 0 ? f->machine.gpus.n : f->n_uuids;
 	return true;
 }
 
