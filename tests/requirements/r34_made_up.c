@@ -21,7 +21,7 @@ enum {
 	AT_ONCE = 60,
 	/* Live, values are calculated when ten seconds of samples have come. */
 	LIVE_S = 11,
-	SHORT_S = 2,
+	SHORT_S = 5, /* the program sends its kernels within this time, on a busy machine too */
 	LATE_MS = 4000,
 	SOON_MS = 20000,
 };
