@@ -2,9 +2,9 @@
 
 /* gpuctr-exporter: the state and the counts of gpucountd for a monitoring system, by HTTP. It is an
  * ordinary client of the daemon, run by a user whom the settings name as a monitor: it holds no
- * capability, opens no socket but to the daemon, and asks for nothing but the status. A daemon that
- * does not even accept holds up a scrape for the five seconds of gpuctr_connect(), less than the
- * ten that Prometheus waits, and the scrapes of the next five seconds not at all.
+ * capability, opens no socket but to the daemon, and asks for nothing but the status. A thread of
+ * its own asks, and a scrape waits a second for it, because gpuctr_connect() takes five with a
+ * daemon that does not accept.
  *
  * libmicrohttpd serves each socket that systemd passes, in a thread of its own. It would refuse a
  * new client rather than end a connection that nobody uses, so a connection is shut down here when
@@ -23,28 +23,31 @@
 #include "proto/base/standard.h"
 
 enum { SOCKETS = 4, CONNECTIONS = 64, HEAD_BYTES = 16 * 1024, IDLE_S = 10, EXIT_WRONG = 2 };
-enum { PATIENCE_S = 2, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* for, and of the daemon's answer */
+enum { PATIENCE_S = 1, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* for, and of the daemon's answer */
 
-static const struct gpuctr_error late = { GPUCTR_E_TIMEOUT, "gpucountd does not answer",
+static const struct gpuctr_error late = { GPUCTR_E_NO_DAEMON, "gpucountd does not answer",
 					  "See `systemctl status gpucountd`." };
 
 /* What the daemon told last. */
 static struct told {
 	pthread_mutex_t lock;
+	pthread_cond_t asked, answered;
+	bool is_asked;	    /* and not answered yet */
 	struct buf text[2]; /* text/plain, OpenMetrics */
 	uint64_t until_ns;  /* text is current; 0: there is no answer yet */
 	uint64_t began_ns;  /* when the daemon's counts began, in Unix time */
 	int said;	    /* the error that was logged last, not to be logged again */
-} told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} told = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	   .asked = PTHREAD_COND_INITIALIZER,
+	   .answered = PTHREAD_COND_INITIALIZER };
 
 /* Begins differ by the time that answers take; only seconds between two mean another daemon. */
-static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
-		      void *userdata)
+static void tell(struct told *t, const struct gpuctr_status *status,
+		 const struct gpuctr_error *error)
 {
 	static const struct gpuctr_error hidden = { GPUCTR_E_NOT_ALLOWED,
 						    "this user is not told what gpucountd counts",
 						    "Name it in monitor-users of gpucountd.conf." };
-	struct told *t = userdata;
 	uint64_t began_ns = status ? clock_wall_ns() - status->uptime_ns : t->began_ns;
 
 	if (status ? !status->counts : error->code == GPUCTR_E_NOT_ALLOWED) {
@@ -65,22 +68,62 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	t->until_ns = clock_now_ns() + (status ? KEEP_S : KEEP_FAILURE_S) * CLOCK_NS_PER_S;
 }
 
+static void on_status(const struct gpuctr_status *status, const struct gpuctr_error *error,
+		      void *userdata)
+{
+	pthread_mutex_lock(&told.lock);
+	tell(&told, status, error);
+	told.is_asked = false;
+	pthread_cond_broadcast(&told.answered);
+	pthread_mutex_unlock(&told.lock);
+	*(bool *)userdata = true;
+}
+
 /* By a connection of its own, because the daemon may be replaced between two questions. */
-static void ask(struct told *t)
+static void ask(void)
 {
 	struct gpuctr *g;
 	int r = gpuctr_connect(NULL, "gpuctr-exporter", &g);
 	uint64_t by_ns = clock_now_ns() + PATIENCE_S * CLOCK_NS_PER_S, now_ns;
+	bool answered = false;
 
-	t->until_ns = 0;
-	r = r == 0 ? gpuctr_get_status(g, on_status, t) : r;
-	while (r == 0 && t->until_ns == 0 && (now_ns = clock_now_ns()) < by_ns) {
+	r = r == 0 ? gpuctr_get_status(g, on_status, &answered) : r;
+	while (r == 0 && !answered && (now_ns = clock_now_ns()) < by_ns) {
 		r = gpuctr_dispatch(g, (int)((by_ns - now_ns) / CLOCK_NS_PER_MS) + 1);
 	}
-	if (t->until_ns == 0) {
-		on_status(NULL, r == 0 || !g ? &late : gpuctr_last_error(g), t);
+	if (!answered) {
+		on_status(NULL, r == 0 || !g ? &late : gpuctr_last_error(g), &answered);
 	}
 	gpuctr_disconnect(g);
+}
+
+static void *ask_when_asked(void *unused)
+{
+	for (;;) {
+		pthread_mutex_lock(&told.lock);
+		while (!told.is_asked) {
+			pthread_cond_wait(&told.asked, &told.lock);
+		}
+		pthread_mutex_unlock(&told.lock);
+		ask();
+	}
+	return unused;
+}
+
+/* Waits until the text is current, for PATIENCE_S at most. */
+static void renew(struct told *t)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_S;
+	t->is_asked = t->is_asked || clock_now_ns() >= t->until_ns;
+	pthread_cond_signal(&t->asked);
+	while (clock_now_ns() >= t->until_ns) {
+		if (pthread_cond_timedwait(&t->answered, &t->lock, &until) != 0) {
+			tell(t, NULL, &late);
+		}
+	}
 }
 
 /* An answer is the end of its connection, so none that is idle takes another's place. */
@@ -117,9 +160,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 			      "the metrics are at /metrics, for GET and HEAD\n");
 	}
 	pthread_mutex_lock(&told.lock);
-	if (clock_now_ns() >= told.until_ns) {
-		ask(&told);
-	}
+	renew(&told);
 	result = told.text[open].failed
 			 ? MHD_NO
 			 : answer(c, MHD_HTTP_OK, open, buf_string(&told.text[open]));
@@ -178,6 +219,7 @@ int main(int argc, char **argv)
 	static struct newest newest[SOCKETS];
 	struct MHD_Daemon *http[SOCKETS];
 	int n = 0, given, signal;
+	pthread_t asker;
 	sigset_t ends;
 
 	standard_hold();
@@ -189,7 +231,11 @@ int main(int argc, char **argv)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	sigprocmask(SIG_BLOCK, &ends, NULL); /* the library's threads inherit it */
+	sigprocmask(SIG_BLOCK, &ends, NULL); /* the threads inherit it */
+	if (pthread_create(&asker, NULL, ask_when_asked, NULL) != 0) {
+		return 1;
+	}
+	pthread_detach(asker);
 	given = sd_listen_fds(1);
 	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
 		n++;
