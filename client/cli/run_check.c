@@ -92,7 +92,7 @@ static const struct option_rule rules[] = {
 	  "says of what -s, --every and -c count: add one of them" },
 	{ "steps", NULL, "schedule", 0, "both choose steps" },
 	{ "step", "steps schedule", NULL, 0, "says what begins a step: how many? Add --steps N" },
-	{ "capture-range-end", "within profile-from-start count", NULL, 0,
+	{ "capture-range-end", "within profile-from-start", NULL, 0,
 	  "is about a range: add --within cudaProfilerApi or nvtx:EXPR" },
 	{ NULL, NULL, NULL, 0, NULL },
 };

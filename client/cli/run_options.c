@@ -205,6 +205,17 @@ const struct option_def run_option_defs[] = {
 	OPTION_END_ROW,
 };
 
+/* nsys's -c names a range, and then counts nothing. */
+static void take_range_for_count(struct run_options *o)
+{
+	uint64_t count = options_bit(run_option_defs, "count");
+
+	if ((o->given & count) != 0 && o->filter.chosen.launch_count == 0 &&
+	    o->filter.chosen.capture_range) {
+		o->given = (o->given & ~count) | options_bit(run_option_defs, "within");
+	}
+}
+
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
 		     bool (*check)(struct run_options *o, char **command))
 {
@@ -212,6 +223,7 @@ int run_options_read(struct run_options *o, const struct verb *verb, int argc, c
 
 	*o = (struct run_options){ .ready_fd = -1, .until_fd = -1 };
 	status = verb_read_given(verb, argc, argv, o, &o->given, &rest);
+	take_range_for_count(o);
 	if (status < 0 && !check(o, argv + rest)) {
 		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
 	}

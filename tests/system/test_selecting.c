@@ -316,6 +316,8 @@ SYSTEM_TEST(what_cannot_be_chosen_is_refused_before_anything_starts)
 		{ { "--duration", "0" }, "not a time above 0" },
 		{ { "-c", "1", "--filter-mode", "each" }, "--per: 'each' is not kernel or gpu" },
 		{ { "--per", "kernel" }, "says of what -s, --every and -c count" },
+		{ { "-c", "cudaProfilerApi", "--per", "kernel" }, "says of what -s, --every" },
+		{ { "-c", "5", "--capture-range-end", "stop" }, "add --within cudaProfilerApi" },
 		{ { "--nvtx-push-pop-scope", "process" }, "--within nvtx:EXPR measures" },
 		{ { "--nvtx", "A/", "--no-nvtx", "A/" }, "no launch can be chosen" },
 	};
