@@ -3,8 +3,9 @@
 /* A job of Slurm has processes on nodes whose daemons do not know each other. Slurm reaches them
  * all: a step beside the job's own (srun --overlap) is this client on each node, and each writes
  * its files. A name may stand for several jobs, the components of a heterogeneous one or the tasks
- * of an array: each has a step of its own. What the nodes' clients say comes as it is on standard
- * error. * Each node's client writes lines to its standard output, fields with tabs between them:
+ * of an array: each has a step of its own. What squeue, srun and the nodes' clients say comes as it
+ * is on standard error. Each node's client writes lines to its standard output, fields with tabs
+ * between them:
  *
  *	file	NODE	INODE	PATH
  *	node	NAME	STATUS	KERNELS
@@ -19,7 +20,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,93 +33,22 @@
 #include "client/cli/child.h"
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
+#include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
-enum { JOBS_MAX = 64, PIECE_BYTES = 16384, OUTPUT_BYTES = 16 << 20, PATIENCE_MS = 1500 };
-
-/* A program of Slurm's, and its standard output. */
-struct program {
-	pid_t pid;
-	int fd;
-};
+enum { JOBS_MAX = 64 };
 
 struct job {
-	char id[32], name[64], state[32], reason[128]; /* name: as Slurm shows it, 12_3 or 5+1 */
+	char id[32], name[64]; /* name: as Slurm shows it, 12_3 or 5+1 */
 	unsigned nodes;
 };
 
+/* Those that run now, of those that Slurm lists. */
 struct jobs {
 	struct job items[JOBS_MAX];
-	size_t n;
+	size_t n, listed;
 	unsigned nodes;
-	bool more; /* than there is room for */
 };
-
-/* --- programs -------------------------------------------------------------------------------- */
-
-/* Between fork and exec. The parent is checked because PR_SET_PDEATHSIG sends nothing for one that
- * has ended already. */
-static void become(char *const *argv, pid_t parent, int output, bool with_errors)
-{
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
-	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0 &&
-	    (!with_errors || dup2(output, STDERR_FILENO) >= 0)) {
-		execvp(argv[0], argv);
-	}
-	_exit(127);
-}
-
-/* 0 or an errno. */
-static int start(char *const *argv, bool with_errors, struct program *ret)
-{
-	pid_t parent = getpid(), pid;
-	int out[2], r;
-
-	if (pipe2(out, O_CLOEXEC) < 0) {
-		return errno;
-	}
-	pid = fork();
-	r = errno;
-	if (pid == 0) {
-		become(argv, parent, out[1], with_errors);
-	}
-	close(out[1]);
-	if (pid < 0) {
-		close(out[0]);
-		return r;
-	}
-	*ret = (struct program){ .pid = pid, .fd = out[0] };
-	return 0;
-}
-
-/* Until it closes its output. Several are read one after the other: what they write fits into a
- * pipe, or waits. */
-static void read_output(const struct program *p, struct buf *ret)
-{
-	ssize_t n;
-
-	do {
-		n = buf_reserve(ret, PIECE_BYTES) && ret->n < OUTPUT_BYTES
-			    ? read(p->fd, ret->data + ret->n, PIECE_BYTES)
-			    : 0;
-		ret->n += n > 0 ? (size_t)n : 0;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	close(p->fd);
-}
-
-/* The exit status, or 128 + the signal. */
-static int wait_status(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR) {
-			return 127;
-		}
-	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
 
 /* --- which jobs ------------------------------------------------------------------------------ */
 
@@ -134,107 +63,65 @@ static bool is_asked_for(const struct job *job, const char *name)
 	       (strlen(name) == leader && strncmp(name, job->name, leader) == 0);
 }
 
-/* False: this line is no job. */
+/* Keeps a job that runs now and reports any other. False: this line is no job. */
 static bool take_job(struct jobs *jobs, const char *name, const char *line)
 {
+	char state[32], reason[128] = "";
 	struct job job;
 
-	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, job.state,
-		   &job.nodes, job.reason) < 4) {
+	if (sscanf(line, "%31[0-9]|%63[^|]|%31[^|]|%u|%127[^\n]", job.id, job.name, state,
+		   &job.nodes, reason) < 4) {
 		return false;
 	}
-	if (is_asked_for(&job, name)) {
-		jobs->more = jobs->more || jobs->n == JOBS_MAX;
-		if (!jobs->more) {
-			jobs->items[jobs->n++] = job;
-		}
+	if (!is_asked_for(&job, name)) {
+		return true;
+	}
+	jobs->listed++;
+	if (strcmp(state, "RUNNING") != 0 || job.nodes == 0) {
+		say("job %s is %s (%s): it has no processes now", job.name, state, reason);
+	} else if (jobs->n < JOBS_MAX) {
+		jobs->nodes += job.nodes;
+		jobs->items[jobs->n++] = job;
 	}
 	return true;
 }
 
-/* Slurm has jobs of this name; else why not is told, with what is done instead. */
-static bool find_jobs(char *name, struct jobs *ret)
+/* False: Slurm lists no such job, which is told, with what is done instead. number: digits and
+ * "_+", which mean nothing to a shell. */
+static bool find_jobs(const char *number, struct jobs *ret)
 {
-	char *argv[] = { (char *)"squeue",
-			 (char *)"-h",
-			 (char *)"-r",
-			 (char *)"-j",
-			 name,
-			 (char *)"-o",
-			 (char *)"%A|%i|%T|%D|%r",
-			 NULL };
-	CLEAN_BUF struct buf out = { 0 };
-	struct program squeue;
-	const char *said, *wrong = NULL;
-	int status = 127;
+	CLEAN_BUF struct buf command = { 0 }, message = { 0 };
+	CLEAN_FREE char *line = NULL;
+	bool good = true;
+	size_t room = 0;
+	FILE *squeue;
 
-	if (start(argv, true, &squeue) == 0) {
-		struct pollfd answer = { .fd = squeue.fd, .events = POLLIN };
-
-		if (poll(&answer, 1, PATIENCE_MS) == 0) {
-			say("waiting for squeue, which has not answered yet (Ctrl-C gives up)");
-		}
-		read_output(&squeue, &out);
-		status = wait_status(squeue.pid);
+	buf_printf(&command, "squeue -h -r -j %s -o '%%A|%%i|%%T|%%D|%%r'", number);
+	say_status("asking Slurm for the job (Ctrl-C gives up)");
+	squeue = popen(buf_string(&command), "re");
+	while (squeue && good && getline(&line, &room, squeue) > 0) {
+		good = take_job(ret, number, line);
 	}
-	said = buf_string(&out);
-	for (const char *p = said; *p && !wrong; p = strchrnul(p, '\n'), p += *p != '\0') {
-		wrong = take_job(ret, name, p) ? NULL : p;
-	}
-	if (strstr(said, "Invalid job id") || (status == 0 && !wrong && ret->n == 0)) {
-		say("Slurm has no job %s in its queue: it has ended, or is not Slurm's; looking "
-		    "for its processes on this node",
-		    name);
-		ret->n = 0;
-	} else if (status != 0 || wrong) {
-		CLEAN_BUF struct buf message = { 0 };
-
-		wrong = wrong ? wrong : said;
-		if (status != 0) {
-			buf_printf(&message, "squeue failed with status %d", status);
-		} else {
-			buf_text(&message, "squeue gives no list of jobs, but");
-		}
-		buf_printf(&message, "%s%.*s", *wrong ? ": " : "", (int)strcspn(wrong, "\n"),
-			   wrong);
+	good = squeue && pclose(squeue) == 0 && good && ret->listed > 0;
+	say_clear();
+	if (!good) {
+		buf_printf(&message, "squeue lists no job %s", number);
 		say_warning("slurm", buf_string(&message),
 			    "Ask squeue itself. The job's processes on this node are looked for, "
 			    "as with --here.");
-		ret->n = 0;
 	}
-	return ret->n > 0;
+	return good;
 }
 
-/* Keeps the jobs that run now and reports the others. False: none runs. */
-static bool keep_running(const char *name, struct jobs *jobs)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < jobs->n; i++) {
-		const struct job *job = &jobs->items[i];
-
-		if (strcmp(job->state, "RUNNING") == 0 && job->nodes > 0) {
-			jobs->nodes += job->nodes;
-			jobs->items[n++] = *job;
-		} else {
-			say("job %s is %s (%s): it has no processes now", job->name, job->state,
-			    job->reason);
-		}
-	}
-	if (n == 0) {
-		say_error("none", "no such job runs", "Ask again while one does.");
-	}
-	jobs->n = n;
-	return n > 0;
-}
-
-/* Refuses names by which several nodes would write one file. False: the remedy was reported. */
+/* Refuses names by which several nodes would write one file. False: the reason was reported. */
 static bool check_output(const struct run_options *o, const struct jobs *jobs)
 {
 	const char *path = o->capture_path;
 
-	if (jobs->more) {
-		say_usage("%s stands for more than %d jobs; name one of them",
+	if (jobs->n == 0) {
+		say_error("none", "no such job runs", "Ask again while one does.");
+	} else if (jobs->n == JOBS_MAX) {
+		say_usage("%s stands for %d jobs or more; name one of them",
 			  o->selector.jobs.items[0], JOBS_MAX);
 	} else if (o->stream_path) {
 		say_usage("--stream: a stream is of one node; use -o and `gpuctr-client export`, "
@@ -267,19 +154,12 @@ static bool is_name(const char *job)
 				    strcmp(end, "extern") == 0)));
 }
 
-static bool is_there(const char *program)
-{
-	int error;
-	char *path = child_find(program, &error);
-
-	free(path);
-	return path != NULL;
-}
-
 bool slurm_is_meant(const struct run_options *o)
 {
-	return o->selector.jobs.n == 1 && !o->here && is_name(o->selector.jobs.items[0]) &&
-	       is_there("srun") && is_there("squeue");
+	int error;
+	CLEAN_FREE char *srun = child_find("srun", &error);
+
+	return srun && o->selector.jobs.n == 1 && !o->here && is_name(o->selector.jobs.items[0]);
 }
 
 /* --- what becomes of their nodes -------------------------------------------------------------- */
@@ -298,35 +178,13 @@ void slurm_write_node(int status, uint64_t kernels)
 	fflush(stdout);
 }
 
-static void take_node(struct nodes *nodes, const char *line)
-{
-	uint64_t kernels;
-	char name[64];
-	int status;
-
-	if (sscanf(line, "node\t%63[^\t\n]\t%d\t%" SCNu64, name, &status, &kernels) < 3) {
-		return;
-	}
-	nodes->n++;
-	nodes->begun += status != EXIT_UNMEASURED;
-	nodes->kernels += kernels;
-	if (status != 0) {
-		say("%s ended with status %d: its messages are above", name, status);
-	}
-}
-
 /* If the node shares the folder with this machine, its file is here. A node may name anything: what
  * is no regular file is not opened. (NFS may show an old state of a file: its size is not
  * compared.) */
-static void take_file(struct nodes *nodes, const char *line)
+static void take_file(struct nodes *nodes, const char *node, uintmax_t inode, const char *path)
 {
-	char node[64], path[4096];
-	uintmax_t inode;
 	struct stat st;
 
-	if (sscanf(line, "file\t%63[^\t\n]\t%ju\t%4095[^\n]", node, &inode, path) != 3) {
-		return;
-	}
 	if (lstat(path, &st) < 0) {
 		say("%s is on %s, which shares no such folder with this machine", path, node);
 	} else if (!S_ISREG(st.st_mode) || st.st_ino != inode) {
@@ -336,38 +194,42 @@ static void take_file(struct nodes *nodes, const char *line)
 	}
 }
 
-/* The lines of some nodes; says which have failed. */
-static void read_nodes(struct nodes *nodes, const char *text)
+static void take_line(struct nodes *nodes, const char *line)
 {
-	for (const char *p = text; *p; p = strchrnul(p, '\n'), p += *p != '\0') {
-		take_node(nodes, p);
-		take_file(nodes, p);
+	char name[64], path[4096];
+	uintmax_t number;
+	int status;
+
+	if (sscanf(line, "node\t%63[^\t\n]\t%d\t%ju", name, &status, &number) == 3) {
+		nodes->n++;
+		nodes->begun += status != EXIT_UNMEASURED;
+		nodes->kernels += number;
+		if (status != 0) {
+			say("%s ended with status %d: its messages are above", name, status);
+		}
+	} else if (sscanf(line, "file\t%63[^\t\n]\t%ju\t%4095[^\n]", name, &number, path) == 3) {
+		take_file(nodes, name, number, path);
 	}
 }
 
 static void report(const struct nodes *nodes, const struct verb *const *verbs)
 {
-	const struct verb *verb = verb_find(verbs, "report");
-	char **argv = calloc(nodes->files.n + 4, sizeof(*argv));
-	int argc = 0;
+	struct strings words = { 0 };
 
-	if (argv && nodes->files.n > 0) {
-		argv[argc++] = (char *)"report";
-		argv[argc++] = (char *)"--by";
-		argv[argc++] = (char *)"host,rank";
-		for (size_t i = 0; i < nodes->files.n; i++) {
-			argv[argc++] = nodes->files.items[i];
-		}
-		verb->exec(verbs, argc, argv);
+	strings_add_list(&words, "report,--by");
+	strings_add(&words, "host,rank", strlen("host,rank"));
+	for (size_t i = 0; i < nodes->files.n; i++) {
+		strings_add(&words, nodes->files.items[i], strlen(nodes->files.items[i]));
 	}
-	free(argv);
+	verb_find(verbs, "report")->exec(verbs, (int)words.n, words.items);
+	strings_deinit(&words);
 }
 
 /* Prints the report of the files, and what is missing. status: the worst of srun's. */
-static int conclude(struct nodes *nodes, const struct run_options *o,
+static int conclude(const struct nodes *nodes, const struct run_options *o,
 		    const struct verb *const *verbs, int status)
 {
-	if (nodes->kernels > 0 && !o->quiet) {
+	if (nodes->kernels > 0 && nodes->files.n > 0 && !o->quiet) {
 		report(nodes, verbs);
 	}
 	if (nodes->n < nodes->expected) {
@@ -394,6 +256,12 @@ static int conclude(struct nodes *nodes, const struct run_options *o,
 
 /* --- the steps beside them ------------------------------------------------------------------- */
 
+/* For the handler of signals. pid 0: none; it was waited for, or did not start. */
+static struct step {
+	pid_t pid;
+	FILE *output;
+} steps[JOBS_MAX];
+
 __attribute__((format(printf, 2, 3))) static void add(struct strings *words, const char *format,
 						      ...)
 {
@@ -412,26 +280,21 @@ static void add_words(struct strings *words, const struct job *job, const char *
 {
 	static const char options[] = "--ntasks-per-node=1,--cpus-per-task=1,--gres=none,"
 				      "--mpi=none,--input=none,--kill-on-bad-exit=0,--wait=0,"
-				      "--quiet";
+				      "--quiet,--overlap";
 	const char *plus = strchr(job->name, '+');
 	int leader = (int)strcspn(job->name, "+");
-	char client[PATH_MAX] = "";
+	CLEAN_FREE char *client = realpath("/proc/self/exe", NULL);
 
-	if (readlink("/proc/self/exe", client, sizeof(client) - 1) < 0) {
-		add(words, "false");
-		return;
-	}
 	add(words, "srun");
 	add(words, "--jobid=%.*s", plus ? leader : (int)sizeof(job->id),
 	    plus ? job->name : job->id);
 	if (plus) {
 		add(words, "--het-group=%s", plus + 1);
 	}
-	add(words, "--overlap");
 	add(words, "--nodes=%u", job->nodes);
 	add(words, "--ntasks=%u", job->nodes);
 	strings_add_list(words, options);
-	add(words, "%s", client);
+	add(words, "%s", client ? client : "gpuctr-client");
 	add(words, "capture");
 	if (plus) {
 		add(words, "--here=%s%s,%.*s%s", job->id, step, leader, job->name, step);
@@ -440,35 +303,35 @@ static void add_words(struct strings *words, const struct job *job, const char *
 	}
 }
 
-static int start_step(const struct run_options *o, const struct job *job, int argc, char **argv,
-		      struct program *ret)
+/* Between fork and exec. The parent is checked because PR_SET_PDEATHSIG sends nothing for one that
+ * has ended already. */
+static void become(char *const *argv, pid_t parent, int output)
 {
-	const char *step = strchrnul(o->selector.jobs.items[0], '.');
-	struct strings words = { 0 };
-	int r;
-
-	add_words(&words, job, step);
-	for (int i = 1; i < argc; i++) {
-		strings_add(&words, argv[i], strlen(argv[i]));
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0) {
+		execvp(argv[0], argv);
 	}
-	r = start(words.items, false, ret);
-	strings_deinit(&words);
-	return r;
+	_exit(127);
 }
 
-/* EXIT_UNMEASURED is the least bad. */
-static bool is_worse(int status, int than)
+static void start(char *const *argv, struct step *ret)
 {
-	return than == EXIT_UNMEASURED	   ? status != 0 && status != EXIT_UNMEASURED
-	       : status == EXIT_UNMEASURED ? than == 0
-					   : status > than;
-}
+	pid_t parent = getpid(), pid;
+	int out[2];
 
-/* For the handler of signals. */
-static struct {
-	struct program items[JOBS_MAX];
-	size_t n;
-} steps;
+	if (pipe2(out, O_CLOEXEC) < 0) {
+		say_usage("srun: %s", strerror(errno));
+		return;
+	}
+	pid = fork();
+	if (pid == 0) {
+		become(argv, parent, out[1]);
+	}
+	close(out[1]);
+	ret->pid = pid < 0 ? 0 : pid;
+	ret->output = fdopen(out[0], "r");
+}
 
 /* The next one of its kind ends us, and then the kernel tells srun. */
 static void on_signal(int signo)
@@ -479,15 +342,18 @@ static void on_signal(int signo)
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
 		/* Nobody reads it. */
 	}
-	for (size_t i = 0; i < steps.n; i++) {
-		kill(steps.items[i].pid, SIGUSR1);
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (steps[i].pid > 0) {
+			kill(steps[i].pid, SIGUSR1);
+		}
 	}
 }
 
 static void handle_signals(void)
 {
 	static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+	struct sigaction action = { .sa_handler = on_signal,
+				    .sa_flags = SA_RESETHAND | SA_RESTART };
 	struct sigaction old;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ending); i++) {
@@ -497,38 +363,55 @@ static void handle_signals(void)
 	}
 }
 
-/* The worst status of them; srun's is the worst of its nodes. */
+/* The exit status, or 128 + the signal. The lines of several steps are read one step after the
+ * other: what a step writes meanwhile fits into its pipe, or waits. */
+static int finish(struct step *step, struct nodes *nodes)
+{
+	CLEAN_FREE char *line = NULL;
+	pid_t pid = step->pid;
+	size_t room = 0;
+	int status;
+
+	while (step->output && getline(&line, &room, step->output) > 0) {
+		take_line(nodes, line);
+	}
+	if (step->output) {
+		fclose(step->output);
+	}
+	step->pid = 0; /* a pid is nobody's once it was waited for */
+	if (pid == 0 || waitpid(pid, &status, 0) < 0) {
+		return 127;
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* A status of them that is not 0, and if there is one not EXIT_UNMEASURED. srun's is the worst of
+ * its nodes. */
 static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
 		     struct nodes *nodes)
 {
-	int worst = 0, r = 0;
-	size_t n = 0;
+	const char *step = strchrnul(o->selector.jobs.items[0], '.');
+	int worst = 0;
 
-	while (n < jobs->n && r == 0) {
-		r = start_step(o, &jobs->items[n], argc, argv, &steps.items[n]);
-		n += r == 0;
-	}
-	steps.n = n;
-	if (r) {
-		say_usage("srun: %s", strerror(r));
-	}
-	for (size_t i = 0; r && i < n; i++) {
-		kill(steps.items[i].pid, SIGTERM);
-	}
 	handle_signals();
-	for (size_t i = 0; i < n; i++) {
-		CLEAN_BUF struct buf out = { 0 };
+	for (size_t i = 0; i < jobs->n; i++) {
+		struct strings words = { 0 };
 
-		read_output(&steps.items[i], &out);
-		read_nodes(nodes, buf_string(&out));
+		add_words(&words, &jobs->items[i], step);
+		for (int k = 1; k < argc; k++) {
+			strings_add(&words, argv[k], strlen(argv[k]));
+		}
+		start(words.items, &steps[i]);
+		strings_deinit(&words);
 	}
-	steps.n = 0; /* a pid is nobody's once it was waited for */
-	for (size_t i = 0; i < n; i++) {
-		int status = wait_status(steps.items[i].pid);
+	for (size_t i = 0; i < jobs->n; i++) {
+		int status = finish(&steps[i], nodes);
 
-		worst = is_worse(status, worst) ? status : worst;
+		if (status != 0 && (worst == 0 || worst == EXIT_UNMEASURED)) {
+			worst = status;
+		}
 	}
-	return r ? 127 : worst;
+	return worst;
 }
 
 bool slurm_capture(const struct run_options *o, const struct verb *const *verbs, int argc,
@@ -545,7 +428,7 @@ bool slurm_capture(const struct run_options *o, const struct verb *const *verbs,
 		return false; /* a machine may have squeue and belong to no cluster */
 	}
 	*ret_status = EXIT_REFUSED;
-	if (keep_running(name, &jobs) && check_output(o, &jobs)) {
+	if (check_output(o, &jobs)) {
 		nodes.expected = jobs.nodes;
 		status = run_steps(o, &jobs, argc, argv, &nodes);
 		*ret_status = conclude(&nodes, o, verbs, status);
