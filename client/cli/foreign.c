@@ -63,6 +63,8 @@ static const struct foreign all[] = {
 	  "keep the records with -o FILE; `gpuctr-client report FILE --limit N` shows as many "
 	  "rows as you want" },
 	{ "--no-samples", NULL, "a file of samples keeps them: leave it out" },
+	{ "--figures", NULL, "report's --columns :self,:share does that" },
+	{ "--weight", NULL, "export's --columns METRIC does that" },
 	{ "--no-wait", NULL, "--wait 0 does that" },
 	{ "--timeout", NULL, "--wait TIME does that" },
 	{ "--torch-modules", NULL, "--torch=modules does that" },

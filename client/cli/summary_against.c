@@ -61,7 +61,7 @@ static void add_launches(const struct summary *now, const struct summary *before
 	buf_text(b, ", before ");
 	text_count(b, (uint64_t)there);
 	buf_printf(b,
-		   " (%+.1f%%): totals are of other amounts of work; --figures mean compares "
+		   " (%+.1f%%): totals are of other amounts of work; --columns :mean compares "
 		   "what a launch does\n",
 		   (here / there - 1) * 100);
 }

@@ -35,6 +35,11 @@ void verb_print_help(const struct verb *verb)
 	}
 }
 
+int verb_usage(const struct verb *verb)
+{
+	return verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+}
+
 int verb_read_given(const struct verb *verb, int argc, char **argv, void *options,
 		    uint64_t *ret_given, int *ret_rest)
 {
@@ -46,27 +51,26 @@ int verb_read_given(const struct verb *verb, int argc, char **argv, void *option
 
 	switch (options_read(&line, options, ret_given, ret_rest)) {
 	case OPTIONS_END:
-		return -1;
+		break;
 	case OPTIONS_HELP:
 		verb_print_help(verb);
 		return 0;
 	default:
-		return verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+		return verb_usage(verb);
 	}
+	if (verb->rules && !options_keep_rules(verb->options, verb->rules, *ret_given, 0)) {
+		return verb_usage(verb);
+	}
+	if (!verb->takes && !verb->runs && *ret_rest < argc) {
+		say_usage("%s takes no argument '%s'", verb->name, argv[*ret_rest]);
+		return verb_usage(verb);
+	}
+	return -1;
 }
 
 int verb_read(const struct verb *verb, int argc, char **argv, void *options, int *ret_rest)
 {
-	return verb_read_given(verb, argc, argv, options, NULL, ret_rest);
-}
+	uint64_t given;
 
-int verb_read_all(const struct verb *verb, int argc, char **argv, void *options)
-{
-	int rest, status = verb_read(verb, argc, argv, options, &rest);
-
-	if (status < 0 && rest < argc) {
-		say_usage("%s takes no argument '%s'", verb->name, argv[rest]);
-		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
-	}
-	return status;
+	return verb_read_given(verb, argc, argv, options, &given, ret_rest);
 }

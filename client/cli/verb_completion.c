@@ -81,6 +81,7 @@ const struct verb verb_completion = {
 		   "those of the daemon, if it answers within two seconds.\n",
 	.examples = "  eval \"$(gpuctr-client completion bash)\"      # in ~/.bashrc\n"
 		    "  gpuctr-client completion fish > gpuctr-client.fish\n",
+	.takes = "SHELL",
 	.options = defs,
 	.exec = exec_completion,
 };

@@ -11,8 +11,13 @@
 #include "client/cli/outfile.h"
 #include "client/cli/say.h"
 
-static const struct exporter *const exporters[] = { &exporter_chrome, &export_csv, &export_jsonl,
-						    &exporter_folded, &exporter_pyprof };
+enum { TO_CHROME, TO_CSV, TO_JSONL, TO_FOLDED, TO_PYPROF };
+
+static const struct exporter *const exporters[] = { [TO_CHROME] = &exporter_chrome,
+						    [TO_CSV] = &export_csv,
+						    [TO_JSONL] = &export_jsonl,
+						    [TO_FOLDED] = &exporter_folded,
+						    [TO_PYPROF] = &exporter_pyprof };
 
 /* --- command line ---------------------------------------------------------------------------- */
 
@@ -54,12 +59,11 @@ static const struct option_def defs[] = {
 	{ 'o', "output", "FILE", "default: -, standard output",
 	  OPTION_AT(TEXT, struct export_options, path) },
 	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct export_options, force) },
-	{ 0, "weight", "METRIC|time", "folded: what is added up (default: time)",
-	  OPTION_AT(TEXT, struct export_options, more.weight) },
 	{ 0, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)",
 	  OPTION_TAKEN(export_take_rank, struct export_options, more.rank) },
 	{ 0, "columns", "LIST|all",
-	  "pyprof: of those below (default: idx,dir,sub,mod,op,kernel,params,sil)",
+	  "folded: the counter that is added up (default: time); pyprof: of those below (default: "
+	  "idx,dir,sub,mod,op,kernel,params,sil)",
 	  OPTION_AT(TEXT, struct export_options, more.columns) },
 	{ 0, "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)",
 	  OPTION_TAKEN(export_take_width, struct export_options, more.width) },
@@ -83,9 +87,22 @@ static bool find_by_suffix(struct export_options *o)
 	return true;
 }
 
+#define TO(format) (1U << TO_##format)
+
+static const struct option_rule rules[] = {
+	{ "columns", NULL, NULL, TO(FOLDED) | TO(PYPROF), "belongs to --to folded and pyprof" },
+	{ "rank", NULL, NULL, TO(CHROME), "belongs to --to chrome" },
+	{ "width", NULL, NULL, TO(PYPROF), "belongs to --to pyprof" },
+	{ "csv", NULL, NULL, TO(PYPROF), "belongs to --to pyprof" },
+	{ "width", NULL, "csv", 0, "are two forms of a line" },
+	{ NULL, NULL, NULL, 0, NULL },
+};
+
 /* Refuses missing options, and options that exclude each other. */
-static bool check(struct export_options *o, int n_files)
+static bool check(struct export_options *o, uint64_t given, int n_files)
 {
+	unsigned to = 0;
+
 	if (n_files != 1) {
 		say_usage("export: name one capture file, or '-' for standard input");
 		return false;
@@ -97,31 +114,25 @@ static bool check(struct export_options *o, int n_files)
 		say_usage("export: to what? --to chrome, csv, jsonl, folded or pyprof");
 		return false;
 	}
-	if (o->more.weight && o->exporter != &exporter_folded) {
-		say_usage("export: --weight belongs to --to folded");
-		return false;
+	while (exporters[to] != o->exporter) {
+		to++;
 	}
-	if ((o->more.columns || o->more.width > 0 || o->more.csv) &&
-	    o->exporter != &exporter_pyprof) {
-		say_usage("export: --columns, --width and --csv belong to --to pyprof");
-		return false;
+	if (to == TO_FOLDED) {
+		o->more.weight = o->more.columns;
 	}
-	if (o->more.width > 0 && o->more.csv) {
-		say_usage("export: take --width or --csv, not both");
-		return false;
-	}
-	return true;
+	return options_keep_rules(defs, rules, given, 1U << to);
 }
 
 static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct export_options o = { .verb = "export", .path = "-" };
-	int rest, status = verb_read(&verb_export, argc, argv, &o, &rest);
+	uint64_t given;
+	int rest, status = verb_read_given(&verb_export, argc, argv, &o, &given, &rest);
 
 	if (status >= 0) {
 		return status;
 	}
-	if (!check(&o, argc - rest)) {
+	if (!check(&o, given, argc - rest)) {
 		return EXIT_VERB_USAGE;
 	}
 	o.capture = argv[rest];
@@ -137,7 +148,7 @@ const struct verb verb_export = {
 		"  gpuctr-client export run.gpuctr -o trace.json        # HTA, ui.perfetto.dev\n"
 		"  gpuctr-client export run.gpuctr --to csv -o run.csv\n"
 		"  gpuctr-client export run.gpuctr --to jsonl | head -n 3\n"
-		"  gpuctr-client export run.gpuctr --to folded --weight dram__bytes_read -o "
+		"  gpuctr-client export run.gpuctr --to folded --columns dram__bytes_read -o "
 		"read.folded\n"
 		"  gpuctr-client export run.gpuctr --to pyprof --width 150 | head\n"
 		"\ncolumns of pyprof: idx seq altseq tid layer trace dir sub mod op kernel params "

@@ -124,6 +124,7 @@ const struct verb verb_job = {
 		   "alone on it. The last statement about a GPU counts.\n",
 	.examples = "  sudo gpuctr-client job begin --job 4711 --user 1000 --devices 0\n"
 		    "  sudo gpuctr-client job end --job 4711\n",
+	.takes = "begin|end",
 	.options = defs,
 	.exec = exec_job,
 };

@@ -37,6 +37,11 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
+static const struct option_rule rules[] = {
+	{ "fit", NULL, "describe", 0, "a list of metrics, or what to look for" },
+	{ NULL, NULL, NULL, 0, NULL },
+};
+
 struct listing {
 	struct request request;
 	bool describe;
@@ -286,9 +291,9 @@ static int exec_metrics(const struct verb *const *verbs, int argc, char **argv)
 	struct metrics_options o = { 0 };
 	int rest, status = verb_read(&verb_metrics, argc, argv, &o, &rest);
 
-	if (status < 0 && o.fit.n > 0 && (rest < argc || o.describe)) {
+	if (status < 0 && o.fit.n > 0 && rest < argc) {
 		say_usage("--fit and %s: a list of metrics, or what to look for; leave one out",
-			  rest < argc ? argv[rest] : "--describe");
+			  argv[rest]);
 		status = EXIT_VERB_USAGE;
 	} else if (status < 0 && o.fit.n > 0) {
 		status = metrics_fit(o.socket, o.chip, &o.fit);
@@ -314,5 +319,6 @@ const struct verb verb_metrics = {
 		    "  gpuctr-client metrics --fit 'dram__bytes_*.sum,sm__inst_executed.sum'\n",
 	.takes = "METRIC",
 	.options = defs,
+	.rules = rules,
 	.exec = exec_metrics,
 };

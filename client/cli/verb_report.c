@@ -33,6 +33,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct strings defines, where;
+	struct buf columns, figures; /* of --columns: names, with commas */
 	bool csv, json, sql, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
@@ -321,6 +322,22 @@ static bool take_limit(void *options, const char *value)
 	return options_take_number("limit", value, 0, UINT32_MAX, &o->view.limit);
 }
 
+/* ":self" is a figure, as in --sort. */
+static bool take_columns(void *options, const char *value)
+{
+	struct report_options *o = options;
+
+	for (const char *part = value; *part; part += strcspn(part, ","), part += *part == ',') {
+		struct buf *b = *part == ':' ? &o->figures : &o->columns;
+
+		buf_printf(b, "%s%.*s", b->n > 0 ? "," : "",
+			   (int)strcspn(part, ",") - (*part == ':'), part + (*part == ':'));
+	}
+	o->view.columns = o->columns.n > 0 ? buf_string(&o->columns) : NULL;
+	o->view.figures = o->figures.n > 0 ? buf_string(&o->figures) : NULL;
+	return value[strspn(value, ",")] || options_refuse("columns", value, "a list of columns");
+}
+
 static bool take_width(void *width, const char *value)
 {
 	return options_take_number("width", value, WIDTH_MIN, WIDTH_MAX, width);
@@ -364,14 +381,13 @@ static const struct option_def defs[] = {
 	  "most first (default: time); launches, total_launches, name",
 	  OPTION_AT(TEXT, struct report_options, view.sort) },
 	{ 0, "limit", "N", "rows of the table (default: 20; 0: all)", OPTION_WHOLE(take_limit) },
-	{ 0, "columns", "LIST", "time, counters, what is derived; all (default: those that fit)",
-	  OPTION_AT(TEXT, struct report_options, view.columns) },
+	{ 0, "columns", "LIST",
+	  "time, counters, what is derived; all (default: those that fit); and their figures: "
+	  ":total, :sum or :self, :mean, :share, :min, :max, :stddev, :n, :error, :all",
+	  OPTION_WHOLE(take_columns) },
 	{ 0, "define", "NAME=EXPR",
 	  "a column of your own, with a unit: x[byte]=dram__bytes_read/launches",
 	  OPTION_WHOLE(take_define) },
-	{ 0, "figures", "LIST",
-	  "of each column: total, sum or self, mean, share, min, max, stddev, n, error, all",
-	  OPTION_AT(TEXT, struct report_options, view.figures) },
 	{ 0, "units", "auto|base", "GB and ms, or bytes and ns (default: auto)",
 	  OPTION_TAKEN(take_units, struct report_options, view.base_units) },
 	{ 0, "skip-zero", NULL, "leave out rows whose own counters are all zero",
@@ -397,6 +413,16 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
+static const struct option_rule rules[] = {
+	{ "csv", NULL, "json", 0, "are two forms of one table" },
+	{ "html", NULL, "sort limit columns units skip-zero against width csv json", 0,
+	  "a page has all rows and figures" },
+	{ "sql", NULL, "where sort columns define units skip-zero attribute against csv json html",
+	  0, "a query has the usual columns of all launches" },
+	{ "force", "html", NULL, 0, "replaces a page: add --html FILE" },
+	{ NULL, NULL, NULL, 0, NULL },
+};
+
 /* Refuses a capture that is named twice, by whatever path: its kernels would count twice. */
 static bool are_different(const struct strings *files)
 {
@@ -420,24 +446,6 @@ static bool are_different(const struct strings *files)
 	return ok;
 }
 
-/* Is the table chosen, sorted or printed in another way than usual? */
-static bool has_choice(const struct report_options *o)
-{
-	const struct view_options *v = &o->view;
-
-	return v->sort || v->columns || v->figures || v->base_units || v->skip_zero ||
-	       o->has_limit || o->against || o->width > 0 || o->csv || o->json;
-}
-
-static bool is_one_query(const struct report_options *o, const struct strings *files)
-{
-	const struct view_options *v = &o->view;
-
-	return files->n == 1 && strcmp(files->items[0], "-") != 0 && o->where.n == 0 &&
-	       o->defines.n == 0 && !v->sort && !v->columns && !v->figures && !v->base_units &&
-	       !v->skip_zero && !o->attributes && !o->against && !o->csv && !o->json && !o->html;
-}
-
 /* What does not go together. */
 static bool check(const struct report_options *o, const struct strings *files)
 {
@@ -457,22 +465,8 @@ static bool check(const struct report_options *o, const struct strings *files)
 	if (!are_different(files)) {
 		return false;
 	}
-	if (o->csv && o->json) {
-		say_usage("report: take --csv or --json, not both");
-		return false;
-	}
-	if (o->html && has_choice(o)) {
-		say_usage("report: --html has all rows and figures; it goes with --by, --where, "
-			  "--define and --force alone");
-		return false;
-	}
-	if (o->sql && !is_one_query(o, files)) {
-		say_usage("report: --sql is of one file, by name, and goes with --by and --limit "
-			  "alone");
-		return false;
-	}
-	if (o->force && !o->html) {
-		say_usage("report: --force belongs to --html");
+	if (o->sql && (files->n > 1 || inputs > 0)) {
+		say_usage("report: --sql is of one file, by name");
 		return false;
 	}
 	return true;
@@ -502,6 +496,8 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 	strings_deinit(&files);
 	strings_deinit(&o.where);
 	strings_deinit(&o.defines);
+	buf_deinit(&o.columns);
+	buf_deinit(&o.figures);
 	return status;
 }
 
@@ -519,5 +515,6 @@ const struct verb verb_report = {
 		"  gpuctr-client report run.gpuctr --html run.html --by layer,dir\n",
 	.takes = "FILE",
 	.options = defs,
+	.rules = rules,
 	.exec = exec_report,
 };

@@ -177,7 +177,7 @@ static int watch(const struct status_options *o)
 static int exec_status(const struct verb *const *verbs, int argc, char **argv)
 {
 	struct status_options o = { 0 };
-	int status = verb_read_all(&verb_status, argc, argv, &o);
+	int rest, status = verb_read(&verb_status, argc, argv, &o, &rest);
 
 	if (status >= 0) {
 		return status;

@@ -194,7 +194,7 @@ static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 		fields = (fields & ~FIELD_BIT(FIELD_SUM)) | FIELD_BIT(FIELD_TOTAL);
 	}
 	if (!(fields & (FIELD_BIT(FIELD_TOTAL) | FIELD_BIT(FIELD_MEAN)))) {
-		buf_text(why, "--against compares totals and means: --figures has neither of them");
+		buf_text(why, "--against compares totals and means: --columns has neither of them");
 		return false;
 	}
 	if (fields & FIELD_BIT(FIELD_TOTAL)) {

@@ -24,7 +24,7 @@ def shares(rows):
 
 
 def report(m, path):
-    r = m.client("report", path, "--by", "dir,layer,op", "--columns", "time", "--figures", "sum", "--json")
+    r = m.client("report", path, "--by", "dir,layer,op", "--columns", "time", "--columns", ":sum", "--json")
     return json.loads(r.stdout)["rows"] if r.returncode == 0 else []
 
 

@@ -304,18 +304,18 @@ def folded_sums():
         for row in records("run.gpuctr"):
             want[call_site(row)] += row[7] if column == -1 else row[10][column]
         got = {}
-        for line in export("run.gpuctr", "--to", "folded", "--weight", weight).decode().splitlines():
+        for line in export("run.gpuctr", "--to", "folded", "--columns", weight).decode().splitlines():
             stack, value = line.rsplit(" ", 1)
             check(stack not in got, f"folded: twice: {stack}")
             got[stack] = int(value)
         check(got == dict(want), f"folded by {weight} is another sum than SQL's")
     part = change("part.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = 0.75')
-    for line in export(part, "--to", "folded", "--weight", COLUMNS[0]).decode().splitlines():
+    for line in export(part, "--to", "folded", "--columns", COLUMNS[0]).decode().splitlines():
         check(line.rsplit(" ", 1)[1].isdigit(), f"folded: flamegraph.pl wants whole numbers: {line}")
-    export("run.gpuctr", "--to", "folded", "--weight", "dram", status=2, says=b"more than one counter")
-    export("run.gpuctr", "--to", "folded", "--weight", "l2", status=2, says=b"no counter")
+    export("run.gpuctr", "--to", "folded", "--columns", "dram", status=2, says=b"more than one counter")
+    export("run.gpuctr", "--to", "folded", "--columns", "l2", status=2, says=b"no counter")
     export(change("nulls.gpuctr", f'UPDATE record SET "{COLUMNS[0]}" = NULL WHERE idx < 9'), "--to", "folded",
-           "--weight", COLUMNS[0], says=b"9 kernels are not in it")
+           "--columns", COLUMNS[0], says=b"9 kernels are not in it")
     lines = export(change("alike.gpuctr", "UPDATE site SET kind = 0, number = 0, name = 'a' || CASE id % 3 WHEN 0 THEN ';' WHEN 1 THEN ',' ELSE char(7)"
                           " END WHERE depth = 0"), "--to", "folded").decode().splitlines()
     check({s.split(";")[0] for s in lines} == {"a,", "a?"}, "folded: names that are written alike are one")
@@ -340,7 +340,7 @@ def sums_of_turns():
             want[place] += sum(known) / len(known) * len(had) if known else 0
             unknown += 0 if known else len(had)
         says = f"{unknown} kernels are not in it".encode() if unknown else b"metrics took turns: sums are of all launches"
-        for line in export("turns.gpuctr", "--to", "folded", "--weight", COLUMNS[i], says=says).decode().splitlines():
+        for line in export("turns.gpuctr", "--to", "folded", "--columns", COLUMNS[i], says=says).decode().splitlines():
             place, value = line.rsplit(" ", 1)
             check(abs(int(value) - want[place]) <= 0.501, f"folded, in turns: {place}: {value}, not {want[place]}")
     lines = prof("turns.gpuctr", "--columns", "idx,bytes")
@@ -460,9 +460,9 @@ def layouts_of_pyprof():
         check({len(s) for s in lines} == {2 * share + 7 + 10 + 10 + 5}, f"pyprof: width {width}")
         check(lines[1].split()[0] == plain[0]["kernel"][:share], f"pyprof: kernel at {width}")
     export("run.gpuctr", "--to", "pyprof", "--width", 56, status=2, says=b"these columns take 57 at least")
-    export("run.gpuctr", "--to", "pyprof", "--width", 150, "--csv", status=2, says=b"not both")
+    export("run.gpuctr", "--to", "pyprof", "--width", 150, "--csv", status=2, says=b"two forms")
     export("run.gpuctr", "--to", "pyprof", "--columns", "idx,nothing", status=2, says=b"idx, seq, altseq")
-    export("run.gpuctr", "--to", "csv", "--columns", "idx", status=2, says=b"belong to --to pyprof")
+    export("run.gpuctr", "--to", "csv", "--columns", "idx", status=2, says=b"belongs to --to folded and pyprof")
     evil = "=X(\"y\")\x1b]0;t\x07\u202e\nnext \x9b </script>; 1"
     path = change("evil.gpuctr", ("UPDATE kernel SET name = ?", (evil,)), ("UPDATE site SET name = ?", (evil,)))
     check(len(prof(path, "--columns", "all")) == 716, "pyprof: lines of hostile names")
@@ -493,7 +493,7 @@ def files():
     left = [p.name for p in pathlib.Path(".").iterdir() if ".json." in p.name or p.name == "cut.json"]
     check(not left, f"left behind: {left}")
     for arguments, message in ((["run.gpuctr"], b"to what?"), (["run.gpuctr", "--to", "xml"], b"not 'xml'"),
-                               (["--to", "csv"], b"name one"), (["run.gpuctr", "--to", "csv", "--weight", "time"],
+                               (["--to", "csv"], b"name one"), (["run.gpuctr", "--to", "csv", "--columns", "time"],
                                                                b"belongs to"),
                                (["run.gpuctr", "--to", "chrome", "--process", "9"], b"no process 9")):
         export(*arguments, status=2, says=message)

@@ -271,8 +271,8 @@ def many_rows():
 
 def files():
     write("run.gpuctr", "--html", "run.html", status=2, says=b"-f replaces it")
-    write("run.gpuctr", "--html", "x.html", "--sort", "time", status=2, says=b"--force alone")
-    write("run.gpuctr", "--force", status=2, says=b"belongs to --html")
+    write("run.gpuctr", "--html", "x.html", "--sort", "time", status=2, says=b"has all rows and figures")
+    write("run.gpuctr", "--force", status=2, says=b"add --html FILE")
     write("run.gpuctr", "--html", "/nowhere/x.html", status=2, says=b"No such file")
     pathlib.Path("text.gpuctr").write_text("nothing")
     write("text.gpuctr", "-f", "--html", "run.html", status=1, says=b"remedy")

@@ -50,7 +50,7 @@ def kernels(path):
 
 
 def report(path, keys):
-    lines = run(CLIENT, "report", path, "--by", keys, "--json", "--figures", "all")
+    lines = run(CLIENT, "report", path, "--by", keys, "--json", "--columns", ":all")
     return json.loads(lines)
 
 

@@ -218,9 +218,9 @@ SAMPLING_TEST(values_are_labelled)
 	static const struct {
 		const char *to, *option, *value;
 	} exports[] = { { "chrome", "--rank", "0" },
-			{ "folded", "--weight", "dram__bytes_read" },
+			{ "folded", "--columns", "dram__bytes_read" },
 			{ "pyprof", "--columns", "kernel,bytes" },
-			{ "folded", "--weight", "time" } };
+			{ "folded", "--columns", "time" } };
 	struct fixture *f = *state;
 	struct program *client;
 	const char *path = fixture_path(f, "run.gpuctr");
