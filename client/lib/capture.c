@@ -13,6 +13,10 @@
 
 enum { PROCESSES_MAX = 1 << 22 }; /* as many as a capture file can hold */
 
+/* Programs leave out handlers of events that they do not want. */
+#define TELL(c, on_event, event) \
+	((c)->handler.on_event ? (c)->handler.on_event(c, event, (c)->userdata) : (void)0)
+
 static struct gpuctr_capture *capture_free(struct gpuctr_capture *c)
 {
 	list_remove(&c->link);
@@ -116,17 +120,21 @@ int gpuctr_capture_open(struct gpuctr *g, const struct gpuctr_capture_options *o
 	return 0;
 }
 
+static int send_close(const struct gpuctr_capture *c)
+{
+	const struct wire_message m = { .type = WIRE_CLOSE_CAPTURE,
+					.close_capture = { .capture = c->id } };
+
+	return connection_send(c->g, &m);
+}
+
+/* Of one that is not opened yet the close is sent after the answer. */
 int gpuctr_capture_close(struct gpuctr_capture *c)
 {
-	struct wire_message m = { .type = WIRE_CLOSE_CAPTURE,
-				  .close_capture = { .capture = c->id } };
+	bool is_new = !c->closed && c->id != 0;
 
-	if (c->closed || c->id == 0) {
-		c->closed = true;
-		return 0; /* closed before it was opened: the close is sent after the answer */
-	}
 	c->closed = true;
-	return connection_send(c->g, &m);
+	return is_new ? send_close(c) : 0;
 }
 
 unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
@@ -136,24 +144,13 @@ unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
 
 /* --- events --- */
 
-static struct gpuctr_capture *find(struct gpuctr *g, uint32_t id)
+/* id 0: the one that this request is to open. */
+static struct gpuctr_capture *find(struct gpuctr *g, uint32_t id, uint32_t request)
 {
 	list_for_each(l, &g->captures) {
 		struct gpuctr_capture *c = list_entry(l, struct gpuctr_capture, link);
 
-		if (id != 0 && c->id == id) {
-			return c;
-		}
-	}
-	return NULL;
-}
-
-static struct gpuctr_capture *find_request(struct gpuctr *g, uint32_t request)
-{
-	list_for_each(l, &g->captures) {
-		struct gpuctr_capture *c = list_entry(l, struct gpuctr_capture, link);
-
-		if (c->id == 0 && c->request == request) {
+		if (c->id == id && (id != 0 || c->request == request)) {
 			return c;
 		}
 	}
@@ -190,9 +187,7 @@ static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 	/* Taken out of the list first: the handler may look for other captures, but not for this
 	 * one. */
 	list_remove(&c->link);
-	if (c->handler.on_end) {
-		c->handler.on_end(c, end, c->userdata);
-	}
+	TELL(c, on_end, end);
 	capture_free(c);
 }
 
@@ -229,13 +224,12 @@ static int keep_plan(struct gpuctr_capture *c, const struct wire_plan *in)
 	struct wire_message copy;
 	int r = wire_copy(&c->arena, &m, &copy);
 
-	r = r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
-	return r;
+	return r == 0 ? plan_from_wire(&c->arena, &copy.plan_reply.plan, &c->plan) : r;
 }
 
 static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 {
-	struct gpuctr_capture *c = find_request(g, w->request);
+	struct gpuctr_capture *c = find(g, 0, w->request);
 	struct gpuctr_opened o;
 
 	if (!c) {
@@ -251,52 +245,19 @@ static int on_opened(struct gpuctr *g, const struct wire_opened *w)
 	if (keep_plan(c, &w->plan) < 0) {
 		return GPUCTR_E_PROTOCOL;
 	}
-	if (c->handler.on_opened) {
-		c->handler.on_opened(c, &o, c->userdata);
-	}
+	TELL(c, on_opened, &o);
 	if (c->closed) {
-		struct wire_message m = { .type = WIRE_CLOSE_CAPTURE,
-					  .close_capture = { .capture = c->id } };
-
-		connection_send(g, &m);
+		send_close(c);
 	}
 	return 0;
 }
 
-static int on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
+static void on_ready(struct gpuctr_capture *c, const struct wire_ready *w)
 {
 	free(c->token);
 	c->token = strdup(w->token);
 	if (c->handler.on_ready) {
 		c->handler.on_ready(c, c->userdata);
-	}
-	return 0;
-}
-
-static void deliver_record(const struct gpuctr_record *record, void *userdata)
-{
-	struct gpuctr_capture *c = userdata;
-
-	if (c->handler.on_record) {
-		c->handler.on_record(c, record, c->userdata);
-	}
-}
-
-static void deliver_mark(const struct gpuctr_mark *mark, void *userdata)
-{
-	struct gpuctr_capture *c = userdata;
-
-	if (c->handler.on_mark) {
-		c->handler.on_mark(c, mark, c->userdata);
-	}
-}
-
-static void deliver_copy(const struct gpuctr_copy *copy, void *userdata)
-{
-	struct gpuctr_capture *c = userdata;
-
-	if (c->handler.on_copy) {
-		c->handler.on_copy(c, copy, c->userdata);
 	}
 }
 
@@ -305,9 +266,7 @@ static void notice(struct gpuctr_capture *c, uint32_t process, int code, const c
 {
 	const struct gpuctr_notice n = { process, { code, message, remedy } };
 
-	if (c->handler.on_notice) {
-		c->handler.on_notice(c, &n, c->userdata);
-	}
+	TELL(c, on_notice, &n);
 }
 
 static void notice_malformed(struct gpuctr_capture *c, uint32_t process)
@@ -339,7 +298,7 @@ static bool has_devices(const struct wire_process *w)
 	return i == w->devices.n;
 }
 
-static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
+static void on_process(struct gpuctr_capture *c, const struct wire_process *w)
 {
 	struct gpuctr_process p = {
 		w->process,	  w->pid,	w->program,   w->cupti,	   w->driver,
@@ -351,10 +310,7 @@ static int on_process(struct gpuctr_capture *c, const struct wire_process *w)
 		tell_devices(c, w->process);
 		p.n_devices = 0;
 	}
-	if (c->handler.on_process) {
-		c->handler.on_process(c, &p, c->userdata);
-	}
-	return 0;
+	TELL(c, on_process, &p);
 }
 
 /* Each of them once. */
@@ -387,11 +343,11 @@ static void tell_limits(struct gpuctr_capture *c, struct decoder_process *p)
 	}
 }
 
-static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
+static void on_records(struct gpuctr_capture *c, const struct wire_records *w)
 {
 	struct decoder_process *p = find_process(c, w->process);
-	bool good = p && decoder_feed(p->decoder, w, c->plan.n_columns, deliver_record,
-				      deliver_mark, deliver_copy, c);
+	bool good =
+		p && decoder_feed(p->decoder, w, c->plan.n_columns, &c->handler, c, c->userdata);
 
 	if (!good && !(p && p->decoder->is_full)) {
 		notice_malformed(c, w->process);
@@ -399,35 +355,31 @@ static int on_records(struct gpuctr_capture *c, const struct wire_records *w)
 	if (p) {
 		tell_limits(c, p);
 	}
-	return 0;
 }
 
 /* Images that no handler wants are dropped piece by piece. */
-static int on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
+static void on_image(struct gpuctr_capture *c, const struct wire_raw_image *w)
 {
 	struct decoder_process *p = c->raw_images ? find_process(c, w->process) : NULL;
 	struct gpuctr_image image;
 
 	if (!c->raw_images) {
-		return 0;
+		return;
 	}
 	if (!p || !decoder_feed_image(p->decoder, w, &image)) {
 		if (!p || !p->decoder->lost_image) {
 			notice_malformed(c, w->process);
 		}
 	} else if (image.data) {
-		if (c->handler.on_image) {
-			c->handler.on_image(c, &image, c->userdata);
-		}
+		TELL(c, on_image, &image);
 		decoder_drop_image(p->decoder);
 	}
 	if (p) {
 		tell_limits(c, p);
 	}
-	return 0;
 }
 
-static int on_process_end(struct gpuctr_capture *c, const struct wire_process_end *w)
+static void on_process_end(struct gpuctr_capture *c, const struct wire_process_end *w)
 {
 	const struct gpuctr_process_end e = { w->process, w->totals, w->clean, w->uncounted_ns };
 
@@ -435,78 +387,70 @@ static int on_process_end(struct gpuctr_capture *c, const struct wire_process_en
 	    c->processes[w->process - 1].decoder) {
 		decoder_drop_image(c->processes[w->process - 1].decoder);
 	}
-	if (c->handler.on_process_end) {
-		c->handler.on_process_end(c, &e, c->userdata);
-	}
-	return 0;
+	TELL(c, on_process_end, &e);
 }
 
-static int on_event(struct gpuctr_capture *c, const struct wire_message *m)
+static void on_event(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	switch (m->type) {
 	case WIRE_QUEUED: {
-		struct gpuctr_queued q = {
-			m->queued.position,
-			m->queued.holder,
-			m->queued.gpu,
-			m->queued.holder_left_ns,
-		};
+		const struct gpuctr_queued q = { m->queued.position, m->queued.holder,
+						 m->queued.gpu, m->queued.holder_left_ns };
 
-		if (c->handler.on_queued) {
-			c->handler.on_queued(c, &q, c->userdata);
-		}
-		return 0;
+		TELL(c, on_queued, &q);
+		break;
 	}
 	case WIRE_READY:
-		return on_ready(c, &m->ready);
+		on_ready(c, &m->ready);
+		break;
 	case WIRE_PROCESS:
-		return on_process(c, &m->process);
+		on_process(c, &m->process);
+		break;
 	case WIRE_RECORDS:
-		return on_records(c, &m->records);
+		on_records(c, &m->records);
+		break;
 	case WIRE_RAW_IMAGE:
-		return on_image(c, &m->raw_image);
+		on_image(c, &m->raw_image);
+		break;
 	case WIRE_PROGRESS: {
-		struct gpuctr_totals t = m->progress.totals;
+		const struct gpuctr_totals t = m->progress.totals;
 
-		if (c->handler.on_progress) {
-			c->handler.on_progress(c, &t, c->userdata);
-		}
-		return 0;
+		TELL(c, on_progress, &t);
+		break;
 	}
 	case WIRE_NOTICE: {
-		struct gpuctr_notice n = {
+		const struct gpuctr_notice n = {
 			m->notice.process,
 			{ (int)m->notice.code, m->notice.message, m->notice.remedy },
 			/* only the daemon's notices (process 0) name a registered process */
 			m->notice.process == 0 ? m->notice.registered : 0,
 		};
 
-		if (c->handler.on_notice) {
-			c->handler.on_notice(c, &n, c->userdata);
-		}
-		return 0;
+		TELL(c, on_notice, &n);
+		break;
 	}
 	case WIRE_PROCESS_END:
-		return on_process_end(c, &m->process_end);
+		on_process_end(c, &m->process_end);
+		break;
 	case WIRE_CAPTURE_END: {
-		struct gpuctr_end e = {
+		const struct gpuctr_end e = {
 			m->capture_end.totals,
 			m->capture_end.processes,
 			{ (int)m->capture_end.code, m->capture_end.message, m->capture_end.remedy },
 		};
 
 		finish(c, &e);
-		return 0;
+		break;
 	}
 	default:
-		return 0;
+		break;
 	}
 }
 
 /* Every event of a capture begins with its number. */
 int captures_handle(struct gpuctr *g, const struct wire_message *m)
 {
-	struct gpuctr_capture *c = find(g, m->progress.capture);
+	struct gpuctr_capture *c;
 
 	if (m->type == WIRE_OPENED) {
 		return on_opened(g, &m->opened);
@@ -515,11 +459,15 @@ int captures_handle(struct gpuctr *g, const struct wire_message *m)
 		struct gpuctr_end end = { .error = { refusal_code(m->refusal.code),
 						     m->refusal.message, m->refusal.remedy } };
 
-		c = find_request(g, m->refusal.request);
+		c = find(g, 0, m->refusal.request);
 		if (c) {
 			finish(c, &end);
 		}
 		return 0;
 	}
-	return c ? on_event(c, m) : 0;
+	c = m->progress.capture != 0 ? find(g, m->progress.capture, 0) : NULL;
+	if (c) {
+		on_event(c, m);
+	}
+	return 0;
 }

@@ -464,9 +464,16 @@ static bool takes_next(struct decoder *d, const struct wire_records *r)
 	return true;
 }
 
+/* Who gets them. */
+struct receiver {
+	const struct gpuctr_capture_handler *handler;
+	struct gpuctr_capture *capture;
+	void *userdata;
+};
+
 static bool deliver_records(struct decoder *d, const struct wire_records *batch,
 			    const struct wire_record_columns *c, size_t n_columns,
-			    decoder_on_record on_record, void *userdata)
+			    const struct receiver *to)
 {
 	struct gpuctr_record r = { .process = d->process };
 	struct numbers numbers = { c->numbers.v, c->numbers.n };
@@ -481,13 +488,15 @@ static bool deliver_records(struct decoder *d, const struct wire_records *batch,
 		    !fill_site_of_record(d, c, i, &numbers, &r)) {
 			return false;
 		}
-		on_record(&r, userdata);
+		if (to->handler->on_record) {
+			to->handler->on_record(to->capture, &r, to->userdata);
+		}
 	}
 	return true;
 }
 
 static bool deliver_marks(struct decoder *d, const struct wire_record_columns *c,
-			  decoder_on_mark on_mark, void *userdata)
+			  const struct receiver *to)
 {
 	struct numbers numbers = { c->mark_numbers.v, c->mark_numbers.n };
 
@@ -503,15 +512,15 @@ static bool deliver_marks(struct decoder *d, const struct wire_record_columns *c
 			return false;
 		}
 		fill_payload(c->mark_payload_type.v[i], c->mark_payload.v[i], &m.at);
-		if (m.site) {
-			on_mark(&m, userdata);
+		if (m.site && to->handler->on_mark) {
+			to->handler->on_mark(to->capture, &m, to->userdata);
 		}
 	}
 	return true;
 }
 
 static bool deliver_copies(const struct decoder *d, const struct wire_record_columns *c,
-			   decoder_on_copy on_copy, void *userdata)
+			   const struct receiver *to)
 {
 	for (size_t i = 0; i < c->copy_kind.n; i++) {
 		const struct gpuctr_copy copy = {
@@ -530,15 +539,18 @@ static bool deliver_copies(const struct decoder *d, const struct wire_record_col
 		    c->copy_duration_ns.v[i] > CLOCK_NS_MOST - (uint64_t)copy.start_ns) {
 			return false;
 		}
-		on_copy(&copy, userdata);
+		if (to->handler->on_copy) {
+			to->handler->on_copy(to->capture, &copy, to->userdata);
+		}
 	}
 	return true;
 }
 
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark, decoder_on_copy on_copy,
+		  const struct gpuctr_capture_handler *handler, struct gpuctr_capture *capture,
 		  void *userdata)
 {
+	const struct receiver to = { handler, capture, userdata };
 	struct wire_message m;
 	const struct wire_record_columns *c = &m.record_columns;
 
@@ -554,8 +566,8 @@ bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_colu
 	    !define_sets(d, c)) {
 		return false;
 	}
-	return deliver_records(d, r, c, n_columns, on_record, userdata) &&
-	       deliver_marks(d, c, on_mark, userdata) && deliver_copies(d, c, on_copy, userdata);
+	return deliver_records(d, r, c, n_columns, &to) && deliver_marks(d, c, &to) &&
+	       deliver_copies(d, c, &to);
 }
 
 void decoder_drop_image(struct decoder *d)

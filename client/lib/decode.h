@@ -64,14 +64,11 @@ void decoder_memory_bound(struct decoder_memory *m);
 struct decoder *decoder_new(uint32_t process, struct decoder_memory *memory);
 struct decoder *decoder_free(struct decoder *d);
 
-typedef void (*decoder_on_record)(const struct gpuctr_record *record, void *userdata);
-typedef void (*decoder_on_mark)(const struct gpuctr_mark *mark, void *userdata);
-typedef void (*decoder_on_copy)(const struct gpuctr_copy *copy, void *userdata);
-
-/* Calls on_record for each record in order, then on_mark for each mark, and on_copy for each copy.
- * False: malformed, or is_full (records before the fault were delivered). */
+/* Calls on_record of the handler for each record in order, then on_mark for each mark, and on_copy
+ * for each copy; each may be missing. False: malformed, or is_full (records before the fault were
+ * delivered). */
 bool decoder_feed(struct decoder *d, const struct wire_records *r, size_t n_columns,
-		  decoder_on_record on_record, decoder_on_mark on_mark, decoder_on_copy on_copy,
+		  const struct gpuctr_capture_handler *handler, struct gpuctr_capture *c,
 		  void *userdata);
 
 /* True, and *ret is the image when it is complete; its data is NULL while pieces are missing.

@@ -150,7 +150,7 @@ static void write_path(const struct gpuctr_site *site, const struct gpuctr_occur
 		 (int)strnlen(site->name, 30) - is_step, site->name, number);
 }
 
-static void on_record(const struct gpuctr_record *r, void *userdata)
+static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, void *userdata)
 {
 	struct agents_daemon *d = userdata;
 	struct taken *t;
@@ -166,17 +166,7 @@ static void on_record(const struct gpuctr_record *r, void *userdata)
 	}
 }
 
-static void on_mark(const struct gpuctr_mark *mark, void *userdata)
-{
-	(void)mark;
-	(void)userdata;
-}
-
-static void on_copy(const struct gpuctr_copy *copy, void *userdata)
-{
-	(void)copy;
-	(void)userdata;
-}
+static const struct gpuctr_capture_handler handler = { .on_record = on_record };
 
 /* False: it was the goodbye. */
 static bool take_one(struct agents_daemon *d, int agent)
@@ -186,8 +176,7 @@ static bool take_one(struct agents_daemon *d, int agent)
 	switch (m.type) {
 	case WIRE_RECORDS:
 		assert_int_equal(m.records.capture, d->welcome.capture);
-		assert_true(
-			decoder_feed(d->decoder, &m.records, 1, on_record, on_mark, on_copy, d));
+		assert_true(decoder_feed(d->decoder, &m.records, 1, &handler, NULL, d));
 		return true;
 	case WIRE_NOTICE:
 		snprintf(d->notices + strlen(d->notices), sizeof(d->notices) - strlen(d->notices),

@@ -173,7 +173,8 @@ static inline int teardown(void **state)
 	return 0;
 }
 
-static inline void on_record(const struct gpuctr_record *r, void *userdata)
+static inline void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r,
+			     void *userdata)
 {
 	struct fixture *f = userdata;
 
@@ -185,7 +186,7 @@ static inline void on_record(const struct gpuctr_record *r, void *userdata)
 	f->n_records++;
 }
 
-static inline void on_mark(const struct gpuctr_mark *m, void *userdata)
+static inline void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *m, void *userdata)
 {
 	struct fixture *f = userdata;
 
@@ -198,18 +199,24 @@ static unsigned n_copies;
 
 static struct gpuctr_copy last_copy;
 
-static inline void on_copy(const struct gpuctr_copy *copy, void *userdata)
+static inline void on_copy(struct gpuctr_capture *c, const struct gpuctr_copy *copy, void *userdata)
 {
 	(void)userdata;
 	n_copies++;
 	last_copy = *copy;
 }
 
+static const struct gpuctr_capture_handler handler = {
+	.on_record = on_record,
+	.on_mark = on_mark,
+	.on_copy = on_copy,
+};
+
 static inline bool feed_bytes(struct fixture *f, const uint8_t *data, size_t n)
 {
 	struct wire_records r = { 1, 9, f->sample.first, f->sample.count, { n, data } };
 
-	return decoder_feed(f->decoder, &r, COLUMNS, on_record, on_mark, on_copy, f);
+	return decoder_feed(f->decoder, &r, COLUMNS, &handler, NULL, f);
 }
 
 static inline bool feed(struct fixture *f)

@@ -16,7 +16,7 @@ struct fixture {
 	struct gpuctr_record last; /* what it points to lives as long as the decoder */
 };
 
-static void on_record(const struct gpuctr_record *r, void *userdata)
+static void on_record(struct gpuctr_capture *c, const struct gpuctr_record *r, void *userdata)
 {
 	struct fixture *f = userdata;
 
@@ -24,7 +24,7 @@ static void on_record(const struct gpuctr_record *r, void *userdata)
 	f->n_records++;
 }
 
-static void on_mark(const struct gpuctr_mark *m, void *userdata)
+static void on_mark(struct gpuctr_capture *c, const struct gpuctr_mark *m, void *userdata)
 {
 	struct fixture *f = userdata;
 
@@ -32,11 +32,10 @@ static void on_mark(const struct gpuctr_mark *m, void *userdata)
 	f->n_marks++;
 }
 
-static void on_copy(const struct gpuctr_copy *copy, void *userdata)
-{
-	(void)copy;
-	(void)userdata;
-}
+static const struct gpuctr_capture_handler handler = {
+	.on_record = on_record,
+	.on_mark = on_mark,
+};
 
 static int setup(void **state)
 {
@@ -136,7 +135,7 @@ static bool feed(struct fixture *f, uint32_t number)
 	assert_int_equal(wire_encode_payload(&scratch, &b, &m), 0);
 	r.columns.n = buffer_length(&b);
 	r.columns.v = b.data + b.start;
-	good = decoder_feed(f->decoder, &r, 1, on_record, on_mark, on_copy, f);
+	good = decoder_feed(f->decoder, &r, 1, &handler, NULL, f);
 	arena_deinit(&scratch);
 	buffer_deinit(&b);
 	return good;
