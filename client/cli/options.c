@@ -190,18 +190,13 @@ static enum options_result next_row(struct parser *p, const struct option_def **
 
 static bool store_number(const struct option_def *def, uint64_t *field, const char *value)
 {
-	switch (def->kind) {
-	case OPTION_NUMBER:
-		return options_take_u64(def->name, value, field);
-	case OPTION_COUNT:
+	if (def->kind == OPTION_COUNT) {
 		return (options_parse_u64(value, field) && *field > 0) ||
 		       options_refuse(def->name, value, "a number above 0");
-	default:
-		return (options_parse_time(value, field) && *field > 0) ||
-		       options_refuse(
-			       def->name, value,
-			       "a time above 0, and up to a year, such as 10s, 500ms or 5min");
 	}
+	return (options_parse_time(value, field) && *field > 0) ||
+	       options_refuse(def->name, value,
+			      "a time above 0, and up to a year, such as 10s, 500ms or 5min");
 }
 
 static bool store_item(struct strings *field, const char *value)
@@ -232,7 +227,6 @@ static bool store(const struct option_def *def, void *options, const char *value
 		return options_take_list(field, def->name, value);
 	case OPTION_ITEM:
 		return store_item(field, value);
-	case OPTION_NUMBER:
 	case OPTION_COUNT:
 	case OPTION_TIME:
 		return store_number(def, field, value);

@@ -7,16 +7,15 @@
 
 /* Where the value of an option goes: a field of the caller's struct. */
 enum option_kind {
-	OPTION_TITLE,  /* no option: what those below it, in --help, are about */
-	OPTION_HELP,   /* none: options_read() returns OPTIONS_HELP */
-	OPTION_FLAG,   /* bool: becomes true */
-	OPTION_TEXT,   /* const char *: borrowed */
-	OPTION_LIST,   /* struct strings: the names between commas, one at least */
-	OPTION_ITEM,   /* struct strings: the whole value */
-	OPTION_NUMBER, /* uint64_t */
-	OPTION_COUNT,  /* uint64_t: above 0 */
-	OPTION_TIME,   /* uint64_t: nanoseconds, above 0 */
-	OPTION_FIELD,  /* any: take() sets it */
+	OPTION_TITLE, /* no option: what those below it, in --help, are about */
+	OPTION_HELP,  /* none: options_read() returns OPTIONS_HELP */
+	OPTION_FLAG,  /* bool: becomes true */
+	OPTION_TEXT,  /* const char *: borrowed */
+	OPTION_LIST,  /* struct strings: the names between commas, one at least */
+	OPTION_ITEM,  /* struct strings: the whole value */
+	OPTION_COUNT, /* uint64_t: above 0 */
+	OPTION_TIME,  /* uint64_t: nanoseconds, above 0 */
+	OPTION_FIELD, /* any: take() sets it */
 };
 
 /* One table for parsing, for --help, for completion and for "did you mean". */

@@ -37,21 +37,14 @@ void ranks_deinit(struct ranks *r)
 	*r = (struct ranks){ 0 };
 }
 
-static struct rank *find(const struct ranks *r, unsigned process)
+/* process 0: the one that is expected with this pid. */
+static struct rank *find(const struct ranks *r, unsigned process, unsigned pid)
 {
 	for (size_t i = r->n; i > 0; i--) {
-		if (r->items[i - 1].process == process) {
-			return &r->items[i - 1];
-		}
-	}
-	return NULL;
-}
+		struct rank *row = &r->items[i - 1];
 
-static struct rank *find_expected(const struct ranks *r, unsigned pid)
-{
-	for (size_t i = 0; i < r->n; i++) {
-		if (r->items[i].process == 0 && r->items[i].pid == pid) {
-			return &r->items[i];
+		if (row->process == process && (process != 0 || row->pid == pid)) {
+			return row;
 		}
 	}
 	return NULL;
@@ -90,9 +83,9 @@ void ranks_expect(struct ranks *r, const struct chosen *chosen)
 void ranks_process(struct ranks *r, const struct gpuctr_process *process)
 {
 	struct claims claims = { process->claims, process->n_claims };
-	struct rank *row = find(r, process->process);
+	struct rank *row = find(r, process->process, 0);
 
-	row = row ? row : find_expected(r, process->pid);
+	row = row ? row : find(r, 0, process->pid);
 	row = row ? row : add(r);
 	if (row) {
 		row->process = process->process;
@@ -103,7 +96,7 @@ void ranks_process(struct ranks *r, const struct gpuctr_process *process)
 
 void ranks_leave_out(struct ranks *r, unsigned pid, const char *why)
 {
-	struct rank *row = find_expected(r, pid);
+	struct rank *row = find(r, 0, pid);
 
 	if (row) {
 		row->left_out = true;
@@ -113,7 +106,7 @@ void ranks_leave_out(struct ranks *r, unsigned pid, const char *why)
 
 void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 {
-	struct rank *row = notice->process ? find(r, notice->process) : NULL;
+	struct rank *row = notice->process ? find(r, notice->process, 0) : NULL;
 
 	/* What a filter left out is counted. */
 	if (row && !*row->note && notice->error.code != GPUCTR_OK &&
@@ -124,7 +117,7 @@ void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 
 void ranks_process_end(struct ranks *r, const struct gpuctr_process_end *end)
 {
-	struct rank *row = find(r, end->process);
+	struct rank *row = find(r, end->process, 0);
 	struct procstat stat;
 
 	if (!row) {

@@ -225,7 +225,7 @@ int run_options_read(struct run_options *o, const struct verb *verb, int argc, c
 	status = verb_read_given(verb, argc, argv, o, &o->given, &rest);
 	take_range_for_count(o);
 	if (status < 0 && !check(o, argv + rest)) {
-		status = verb->runs ? EXIT_REFUSED : EXIT_VERB_USAGE;
+		status = verb_usage(verb);
 	}
 	return status;
 }

@@ -72,5 +72,5 @@ void run_options_fall_back(struct run_options *o, struct strings *usual);
 
 /* Opens the capture, starts the program when the lease is granted, takes the records, prints the
  * summary. path: the file of o->command[0]; NULL: the programs run already and match o->selector,
- * or another program starts them (verb_follow.c). Returns the exit status. */
+ * or another program starts them (verb_capture.c). Returns the exit status. */
 int run_capture(const struct run_options *o, const char *path);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "capture": measures programs that run already. run.c is the loop. */
+/* Programs that others start; run.c is the loop.
+ *
+ * "capture" measures programs that run already. "follow" measures programs that a scheduler starts;
+ * it is for the plugin in client/slurm, and users have run. Two descriptors connect it with its
+ * caller. When the lease is granted, follow writes the variables that make a program part of the
+ * capture to --ready-fd, each "NAME=value" with its NUL, and closes it. When it closes it without
+ * them, nothing will be measured, and stderr has the reason. The capture ends at the end of file of
+ * --until-fd, that is when all processes that hold its other side have ended. follow ignores the
+ * signals that end the programs and ends after them. */
 
 #include "client/cli/verb.h"
 
@@ -11,8 +19,11 @@
 
 static int exec_capture(const struct verb *const *verbs, int argc, char **argv)
 {
+	const struct verb *verb = verb_find(verbs, argv[0]);
+	bool follows = verb == &verb_follow;
 	struct run_options o;
-	int status = run_options_read(&o, &verb_capture, argc, argv, capture_options_check);
+	int status = run_options_read(&o, verb, argc, argv,
+				      follows ? follow_options_check : capture_options_check);
 
 	if (status < 0 && !(slurm_is_meant(&o) && slurm_capture(&o, verbs, argc, argv, &status))) {
 		status = sinks_check(&o) ? run_capture(&o, NULL) : EXIT_REFUSED;
@@ -33,6 +44,19 @@ const struct verb verb_capture = {
 		    "  gpuctr-client capture --job 4711 --duration 5s -o rank%r.gpuctr\n",
 	.options = run_option_defs,
 	.bit = VERB_CAPTURE,
+	.runs = true,
+	.exec = exec_capture,
+};
+
+const struct verb verb_follow = {
+	.name = "follow",
+	.unlisted = true,
+	.usage = "follow --ready-fd N --until-fd N [OPTION...] [PROGRAM [ARG...]]",
+	.summary = "measure what a scheduler's plugin starts",
+	.details = "For the plugin of Slurm; people want run, standby and capture.\n",
+	.takes = "PROGRAM",
+	.options = run_option_defs,
+	.bit = VERB_FOLLOW,
 	.runs = true,
 	.exec = exec_capture,
 };

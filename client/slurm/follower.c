@@ -237,41 +237,19 @@ static struct slot *take_slot(struct shared *shared, const char *gpus, bool *ret
 	return found;
 }
 
-/* words ends behind the last of these; the numbers live in text. */
-static void write_words(const char **words, const struct follower_task *task, char (*text)[16],
-			int ready_fd, int until_fd)
-{
-	const struct settings *s = task->settings;
-	const char *const fixed[] = { s->client, "follow", "--ready-fd", text[0],    "--until-fd",
-				      text[1],	 "--wait", text[2],	 "--socket", s->socket,
-				      "--agent", s->agent, "--metrics",	 s->metrics };
-	size_t n = sizeof(fixed) / sizeof(fixed[0]);
-
-	snprintf(text[0], sizeof(text[0]), "%d", ready_fd);
-	snprintf(text[1], sizeof(text[1]), "%d", until_fd);
-	snprintf(text[2], sizeof(text[2]), "%u", s->wait_s > 0 ? s->wait_s : 1);
-	memcpy(words, fixed, sizeof(fixed));
-	if (s->filter) {
-		words[n++] = "--kernel";
-		words[n++] = s->filter;
-	}
-	if (*task->gpus) {
-		words[n++] = "--devices";
-		words[n++] = task->gpus;
-	}
-	if (s->output) {
-		words[n++] = "-o";
-		words[n++] = s->output;
-	}
-	words[n++] = "--";
-	words[n] = NULL;
-}
-
-/* The client's command line, with the program behind it, whose name it shows and stores. Free with
- * free(). */
+/* The client's command line, with the program behind it, whose name it shows and stores; the
+ * numbers live in text. Free with free(). */
 static char **make_command(const struct follower_task *task, char (*text)[16], int ready_fd,
 			   int until_fd)
 {
+	const struct settings *s = task->settings;
+	const char *const options[][2] = {
+		{ "--ready-fd", text[0] }, { "--until-fd", text[1] },
+		{ "--wait", text[2] },	   { "--socket", s->socket },
+		{ "--agent", s->agent },   { "--metrics", s->metrics },
+		{ "--kernel", s->filter }, { "--devices", *task->gpus ? task->gpus : NULL },
+		{ "-o", s->output }, /* NULL: not given */
+	};
 	size_t n = 0, at = 0;
 	const char **words;
 
@@ -282,13 +260,19 @@ static char **make_command(const struct follower_task *task, char (*text)[16], i
 	if (!words) {
 		return NULL;
 	}
-	write_words(words, task, text, ready_fd, until_fd);
-	while (words[at]) {
-		at++;
+	snprintf(text[0], sizeof(text[0]), "%d", ready_fd);
+	snprintf(text[1], sizeof(text[1]), "%d", until_fd);
+	snprintf(text[2], sizeof(text[2]), "%u", s->wait_s > 0 ? s->wait_s : 1);
+	words[at++] = s->client;
+	words[at++] = "follow";
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (options[i][1]) {
+			words[at++] = options[i][0];
+			words[at++] = options[i][1];
+		}
 	}
-	for (size_t i = 0; i < n; i++) {
-		words[at + i] = task->argv[i];
-	}
+	words[at++] = "--";
+	memcpy(words + at, task->argv, n * sizeof(*words));
 	return (char **)words;
 }
 

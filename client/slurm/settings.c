@@ -41,6 +41,17 @@ static const char *take_path(const char **ret, const char *value)
 	return NULL;
 }
 
+static bool take_mode(struct settings *s, const char *value)
+{
+	bool is_off = strcmp(value, "off") == 0;
+
+	if (!is_off && strcmp(value, "standby") != 0) {
+		return false;
+	}
+	s->mode = is_off ? SETTINGS_OFF : SETTINGS_STANDBY;
+	return true;
+}
+
 /* The value behind NAME=; NULL: another word. */
 static const char *value_of(const char *word, const char *name)
 {
@@ -62,11 +73,7 @@ const char *settings_take_word(struct settings *s, const char *word)
 	const char *value = value_of(word, "default");
 
 	if (value) {
-		if (strcmp(value, "standby") != 0 && strcmp(value, "off") != 0) {
-			return "is neither default=standby nor default=off";
-		}
-		s->mode = strcmp(value, "standby") == 0 ? SETTINGS_STANDBY : SETTINGS_OFF;
-		return NULL;
+		return take_mode(s, value) ? NULL : "is neither default=standby nor default=off";
 	}
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if ((value = value_of(word, known[i].name))) {
@@ -94,8 +101,7 @@ static const char *keep(char **ret, const char *value)
 
 static const char *take_gpuctr(struct settings *s, const char *value)
 {
-	if (strcmp(value, "standby") == 0 || strcmp(value, "off") == 0) {
-		s->mode = strcmp(value, "off") == 0 ? SETTINGS_OFF : SETTINGS_STANDBY;
+	if (take_mode(s, value)) {
 		return NULL;
 	}
 	s->mode = SETTINGS_MEASURE;
