@@ -72,8 +72,7 @@ static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 		buf_text(b, "  --metrics ");
 		for (size_t i = 0; i < plan->n_columns; i++) {
 			if (plan->columns[i].group == group) {
-				buf_text(b, separator);
-				text_terminal(b, plan->columns[i].name);
+				text_printf(b, "%s%s", separator, plan->columns[i].name);
 				separator = ",";
 			}
 		}
@@ -86,11 +85,11 @@ static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_columns; i++) {
 		if (plan->columns[i].group == plan->groups) {
-			text_terminal(b, plan->columns[i].name);
-			buf_text(b, " needs several passes by itself: ask for what it is made of");
+			text_printf(b,
+				    "%s needs several passes by itself: ask for what it is made of",
+				    plan->columns[i].name);
 			if (strstr(plan->columns[i].name, "throughput")) {
-				buf_text(b, ", breakdown:");
-				text_terminal(b, plan->columns[i].name);
+				text_printf(b, ", breakdown:%s", plan->columns[i].name);
 			}
 			buf_char(b, '\n');
 		}

@@ -43,15 +43,12 @@ static void add_kernels(struct buf *b, const struct progress *p, uint64_t now, u
 	double per_second = (double)(records - p->records) * 1e9 / (double)(now - p->told_ns);
 	uint64_t left = left_ns(p, now, records, processes, per_second);
 
-	text_count(b, records);
-	buf_printf(b, " %s%s", p->samples ? "sample" : "kernel", records == 1 ? "" : "s");
+	buf_printf(b, "%s %s%s", TEXT_COUNT(records), p->samples ? "sample" : "kernel",
+		   records == 1 ? "" : "s");
 	if (p->wanted > 0 && processes > 0) {
-		buf_text(b, " of ");
-		text_count(b, p->wanted * processes);
+		buf_printf(b, " of %s", TEXT_COUNT(p->wanted * processes));
 	}
-	buf_text(b, ", ");
-	text_count(b, (uint64_t)(per_second + 0.5));
-	buf_text(b, "/s");
+	buf_printf(b, ", %s/s", TEXT_COUNT((uint64_t)(per_second + 0.5)));
 	if (!p->samples) {
 		buf_printf(b, ", %u process%s", processes, processes == 1 ? "" : "es");
 	}

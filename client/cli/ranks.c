@@ -185,9 +185,7 @@ void ranks_look_for_silent(const struct ranks *r, ranks_on_stopped on_silent, vo
 static void add_part(struct buf *b, uint64_t n, const char *what)
 {
 	if (n > 0) {
-		buf_text(b, ", ");
-		text_count(b, n);
-		buf_printf(b, " %s", what);
+		buf_printf(b, ", %s %s", TEXT_COUNT(n), what);
 	}
 }
 
@@ -244,9 +242,7 @@ void ranks_describe(const struct ranks *r, size_t i, struct buf *b)
 
 	buf_printf(b, "rank %s, process %u (%s)", row->rank, row->pid, row->program);
 	if (row->ended) {
-		buf_text(b, ": ");
-		text_count(b, t->seen);
-		buf_printf(b, " kernel%s", t->seen == 1 ? "" : "s");
+		buf_printf(b, ": %s kernel%s", TEXT_COUNT(t->seen), t->seen == 1 ? "" : "s");
 		add_part(b, t->measured, "measured");
 		add_part(b, t->filtered, "filtered");
 		add_part(b, t->capturing, "into graphs");

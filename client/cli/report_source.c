@@ -213,16 +213,15 @@ static bool attribute(struct report_source *s, const char *path)
 		error = r ? *store_reader_error(s->attributed) : error;
 	}
 	if (r == SAMPLED_NO_SAMPLES) {
-		struct buf b = { 0 };
+		CLEAN_BUF struct buf b = { 0 };
 
-		text_terminal(&b, path);
-		buf_text(&b, " keeps no samples that its values could be attributed from.");
+		buf_printf(&b, "%s keeps no samples that its values could be attributed from.",
+			   path);
 		say_error("no-samples", buf_string(&b),
 			  "Take a capture with --mode sample and -o FILE; a "
 			  "file for each process (%p, %r, %t) keeps the samples of GPUs that no "
 			  "other "
 			  "one has used.");
-		buf_deinit(&b);
 	} else if (r && error.code) {
 		say_error(store_error_name(r), error.message, error.remedy);
 	} else if (r) {
@@ -300,10 +299,8 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 		summary_print_tail(s->summary, &s->end, view, b);
 	}
 	if (!where_is_empty(s->where)) {
-		text_count(b, groups_records(s->summary->groups));
-		buf_text(b, " of ");
-		text_count(b, s->records);
-		buf_text(b, " measured launches are included: where ");
+		buf_printf(b, "%s of %s measured launches are included: where ",
+			   TEXT_COUNT(groups_records(s->summary->groups)), TEXT_COUNT(s->records));
 		where_print(s->where, b);
 		buf_char(b, '\n');
 	}
@@ -339,9 +336,8 @@ void report_source_print_nothing(struct report_source *s, struct buf *b)
 		summary_add_nothing(s->summary, &s->end, b);
 		return;
 	}
-	buf_text(b, "None of the ");
-	text_count(b, s->records);
-	buf_text(b, " measured launches matches --where: try a shorter pattern.\n");
+	buf_printf(b, "None of the %s measured launches matches --where: try a shorter pattern.\n",
+		   TEXT_COUNT(s->records));
 }
 
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,

@@ -67,12 +67,9 @@ static void put_message(const char *who, const char *head, unsigned color, const
 		buf_printf(&b, "\033[1;%um", color);
 	}
 	buf_printf(&b, "%s[%s]%s: ", head, name, styled ? "\033[m" : "");
-	text_terminal(&b, message);
-	buf_char(&b, '\n');
+	text_printf(&b, "%s\n", message);
 	if (remedy && *remedy) {
-		buf_text(&b, "  remedy: ");
-		text_terminal(&b, remedy);
-		buf_char(&b, '\n');
+		text_printf(&b, "  remedy: %s\n", remedy);
 	}
 	put(&b);
 }

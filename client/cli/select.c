@@ -222,8 +222,7 @@ bool select_some(struct gpuctr *g, const struct selector *selector, struct selec
 
 static void add_chosen(const struct chosen *c, struct buf *b)
 {
-	text_terminal(b, c->program);
-	buf_printf(b, " (pid %u)", c->own_pid);
+	text_printf(b, "%s (pid %u)", c->program, c->own_pid);
 }
 
 void selected_describe(const struct selected *s, struct buf *b)

@@ -248,23 +248,18 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 				 ? status->restricted
 				 : GPUCTR_RESTRICTION_UNKNOWN;
 
-	buf_text(b, "gpucountd ");
-	text_terminal(b, status->daemon);
-	buf_text(b, ", up ");
+	text_printf(b, "gpucountd %s, up ", status->daemon);
 	text_duration(b, status->uptime_ns);
 	buf_printf(b, ", %u connection%s\n", status->peers, status->peers == 1 ? "" : "s");
-	buf_text(b, "driver ");
-	text_terminal(b, *status->driver ? status->driver : "none");
-	buf_text(b, ", CUPTI ");
-	text_terminal(b, *status->cupti ? status->cupti : "not found");
-	buf_printf(b, ", counters without this daemon: %s\n", restricted[which]);
+	text_printf(b, "driver %s, CUPTI %s, counters without this daemon: %s\n",
+		    *status->driver ? status->driver : "none",
+		    *status->cupti ? status->cupti : "not found", restricted[which]);
 	if (status->trouble.code != GPUCTR_OK) {
-		buf_printf(b, "nothing can be measured[%s]: ",
-			   gpuctr_error_name(status->trouble.code));
-		text_terminal(b, status->trouble.message);
-		buf_text(b, *status->trouble.remedy ? "\n  remedy: " : "");
-		text_terminal(b, status->trouble.remedy);
-		buf_char(b, '\n');
+		text_printf(b, "nothing can be measured[%s]: %s\n",
+			    gpuctr_error_name(status->trouble.code), status->trouble.message);
+		if (*status->trouble.remedy) {
+			text_printf(b, "  remedy: %s\n", status->trouble.remedy);
+		}
 	}
 }
 
@@ -294,9 +289,7 @@ static void add_activity(struct buf *b, const struct gpuctr_status *status,
 	const struct gpuctr_activity *a = find_activity(status, gpu, &unknown);
 
 	if (!a) {
-		buf_text(b, "     activity is not known: ");
-		text_terminal(b, unknown);
-		buf_char(b, '\n');
+		text_printf(b, "     activity is not known: %s\n", unknown);
 		return;
 	}
 	buf_text(b, "     ");
@@ -310,12 +303,7 @@ static void add_activity(struct buf *b, const struct gpuctr_status *status,
 
 static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble)
 {
-	buf_printf(b, "  %u  ", gpu->index);
-	text_terminal(b, gpu->name);
-	buf_text(b, " (");
-	text_terminal(b, gpu->chip);
-	buf_text(b, ")  ");
-	text_terminal(b, gpu->uuid);
+	text_printf(b, "  %u  %s (%s)  %s", gpu->index, gpu->name, gpu->chip, gpu->uuid);
 	if (gpu->holder) {
 		buf_printf(b, "  held by capture %u", gpu->holder);
 	} else {
@@ -325,21 +313,16 @@ static void add_gpu(struct buf *b, const struct gpuctr_gpu *gpu, bool in_trouble
 		buf_printf(b, ", %u waiting", gpu->waiting);
 	}
 	if (*gpu->job) {
-		buf_text(b, ", of job ");
-		text_terminal(b, gpu->job);
-		buf_text(b, " of ");
-		text_terminal(b, gpu->job_user);
+		text_printf(b, ", of job %s of %s", gpu->job, gpu->job_user);
 	}
 	buf_char(b, '\n');
 }
 
 static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 {
-	buf_printf(b, "  %u  %s  ", info->capture, state_name(info->state));
-	text_terminal(b, info->user && *info->user ? info->user : TEXT_UNKNOWN);
-	buf_text(b, " (");
-	text_terminal(b, info->program);
-	buf_printf(b, ", pid %u)", info->pid);
+	text_printf(b, "  %u  %s  %s (%s, pid %u)", info->capture, state_name(info->state),
+		    info->user && *info->user ? info->user : TEXT_UNKNOWN, info->program,
+		    info->pid);
 	if (info->position) {
 		buf_printf(b, "  number %u in the queue", info->position);
 	}
@@ -347,11 +330,8 @@ static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 		buf_printf(b, "  %u process%s", info->processes, info->processes == 1 ? "" : "es");
 	}
 	if (info->totals.seen) {
-		buf_text(b, "  ");
-		text_count(b, info->totals.measured);
-		buf_text(b, " of ");
-		text_count(b, info->totals.seen);
-		buf_text(b, " kernels measured");
+		buf_printf(b, "  %s of %s kernels measured", TEXT_COUNT(info->totals.measured),
+			   TEXT_COUNT(info->totals.seen));
 	}
 	if (info->lease_left_ns) {
 		buf_text(b, "  lease ");
@@ -359,8 +339,7 @@ static void add_capture(struct buf *b, const struct gpuctr_capture_info *info)
 	}
 	buf_char(b, '\n');
 	for (size_t i = 0; i < info->n_metrics; i++) {
-		buf_text(b, i == 0 ? "     " : ", ");
-		text_terminal(b, info->metrics[i]);
+		text_printf(b, "%s%s", i == 0 ? "     " : ", ", info->metrics[i]);
 	}
 	if (info->n_metrics) {
 		buf_char(b, '\n');
@@ -383,17 +362,12 @@ static void add_counts(struct buf *b, const struct gpuctr_counts *c)
 	uint64_t restarts =
 		c->restarts_front + c->restarts_granter + c->restarts_gpu + c->restarts_planner;
 
-	buf_text(b, "\nsince then: leases ");
-	text_count(b, c->leases);
-	buf_text(b, ", refusals ");
-	text_count(b, sum(c->refusals, c->n_refusals));
-	buf_text(b, ", records ");
-	text_count(b, c->records);
-	buf_text(b, ", kernels dropped or lost ");
-	text_count(b, c->kernels.dropped + c->kernels.lost);
-	buf_text(b, ", workers replaced ");
-	text_count(b, restarts);
-	buf_char(b, '\n');
+	buf_printf(b,
+		   "\nsince then: leases %s, refusals %s, records %s, kernels dropped or lost %s, "
+		   "workers replaced %s\n",
+		   TEXT_COUNT(c->leases), TEXT_COUNT(sum(c->refusals, c->n_refusals)),
+		   TEXT_COUNT(c->records), TEXT_COUNT(c->kernels.dropped + c->kernels.lost),
+		   TEXT_COUNT(restarts));
 }
 
 void status_text(struct buf *b, const struct gpuctr_status *status, bool styled)

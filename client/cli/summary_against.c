@@ -38,11 +38,8 @@ static void add_machines(const struct summary *now, const struct summary_end *en
 	summary_add_machine(now, end, &here);
 	summary_add_machine(before, end_before, &there);
 	if (strcmp(buf_string(&here), buf_string(&there)) != 0) {
-		buf_text(b, "MACHINES DIFFER: here ");
-		buf_text(b, buf_string(&here));
-		buf_text(b, "; before ");
-		buf_text(b, buf_string(&there));
-		buf_text(b, ": changes are of these, too\n");
+		buf_printf(b, "MACHINES DIFFER: here %s; before %s: changes are of these, too\n",
+			   buf_string(&here), buf_string(&there));
 	}
 	b->failed |= here.failed || there.failed;
 }
@@ -56,13 +53,10 @@ static void add_launches(const struct summary *now, const struct summary *before
 	if (there == 0 || fabs(here / there - 1) <= 0.01) {
 		return;
 	}
-	buf_text(b, "LAUNCHES DIFFER: here ");
-	text_count(b, (uint64_t)here);
-	buf_text(b, ", before ");
-	text_count(b, (uint64_t)there);
 	buf_printf(b,
-		   " (%+.1f%%): totals are of other amounts of work; --columns :mean compares "
-		   "what a launch does\n",
+		   "LAUNCHES DIFFER: here %s, before %s (%+.1f%%): totals are of other amounts of "
+		   "work; --columns :mean compares what a launch does\n",
+		   TEXT_COUNT((uint64_t)here), TEXT_COUNT((uint64_t)there),
 		   (here / there - 1) * 100);
 }
 

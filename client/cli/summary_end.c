@@ -13,9 +13,7 @@
 static void add_part(struct buf *b, uint64_t value, const char *what, bool *first)
 {
 	if (value > 0) {
-		buf_text(b, *first ? ": " : ", ");
-		text_count(b, value);
-		buf_printf(b, " %s", what);
+		buf_printf(b, "%s%s %s", *first ? ": " : ", ", TEXT_COUNT(value), what);
 		*first = false;
 	}
 }
@@ -26,9 +24,8 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 	unsigned processes = summary_processes(s);
 	bool first = true;
 
-	text_count(b, t->seen);
-	buf_printf(b, " kernel%s seen in %u process%s", t->seen == 1 ? "" : "s", processes,
-		   processes == 1 ? "" : "es");
+	buf_printf(b, "%s kernel%s seen in %u process%s", TEXT_COUNT(t->seen),
+		   t->seen == 1 ? "" : "s", processes, processes == 1 ? "" : "es");
 	/* Whether samples gave a record values, add_sampled() says. */
 	add_part(b, t->measured, groups_are_sampled(s->groups) ? "recorded" : "measured", &first);
 	add_part(b, t->filtered, "filtered", &first);
@@ -49,9 +46,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 		buf_text(b, " (until the capture ended early: what ran after that is not counted)");
 	}
 	if (end->unsaved > 0) {
-		buf_text(b, ", ");
-		text_count(b, end->unsaved);
-		buf_text(b, " not written to the file");
+		buf_printf(b, ", %s not written to the file", TEXT_COUNT(end->unsaved));
 	}
 }
 
@@ -86,8 +81,8 @@ static void add_devices(const struct summary *s, struct buf *b)
 {
 	for (size_t i = 0; i < s->n_kinds; i++) {
 		buf_text(b, i > 0 ? "; " : "");
-		text_terminal(b, s->devices[i].chip);
-		buf_text(b, *s->devices[i].chip && *s->devices[i].name ? ", " : "");
+		text_printf(b, "%s%s", s->devices[i].chip,
+			    *s->devices[i].chip && *s->devices[i].name ? ", " : "");
 		add_kind(&s->devices[i], b);
 		if (s->n_kinds > 1) {
 			add_clock_rates(&s->devices[i], b);
@@ -105,8 +100,7 @@ static void add_devices(const struct summary *s, struct buf *b)
 static void add_texts(const struct summary_texts *texts, struct buf *b)
 {
 	for (unsigned i = 0; i < texts->n; i++) {
-		buf_text(b, i > 0 ? " and " : "");
-		text_terminal(b, texts->items[i]);
+		text_printf(b, "%s%s", i > 0 ? " and " : "", texts->items[i]);
 	}
 	buf_text(b, texts->more ? " and others" : "");
 }
@@ -122,8 +116,7 @@ void summary_add_machine(const struct summary *s, const struct summary_end *end,
 		buf_text(b, "; driver ");
 		add_texts(&s->drivers, b);
 	} else if (end->driver && *end->driver) {
-		buf_text(b, "; driver ");
-		text_terminal(b, end->driver);
+		text_printf(b, "; driver %s", end->driver);
 	}
 	if (s->cuptis.n > 0) {
 		buf_text(b, ", CUPTI ");
@@ -156,10 +149,8 @@ static void add_range_times(const struct summary *s, struct buf *b)
 
 	if (ranges > 0) {
 		if (ranges < groups_records(s->groups)) {
-			text_count(b, ranges);
-			buf_text(b, " of ");
-			text_count(b, groups_records(s->groups));
-			buf_char(b, ' ');
+			buf_printf(b, "%s of %s ", TEXT_COUNT(ranges),
+				   TEXT_COUNT(groups_records(s->groups)));
 		}
 		buf_text(b, "times are lengths of ranges, which are longer than the kernels: they "
 			    "hold the launch\n"
@@ -174,17 +165,14 @@ static void add_no_times(const struct summary *s, struct buf *b)
 		 records = groups_records(s->groups);
 
 	if (none > 0) {
-		text_count(b, none);
-		buf_text(b, " of ");
-		text_count(b, records);
-		buf_text(
-			b,
-			none < records || is_trace(s)
-				? " kernels have no time: it did not come from CUPTI"
-				: " kernels have no time: with several groups of metrics, or "
-				  "metrics of the SMs, it is\nthe length of a range, which was not "
-				  "measured: add gpu__time_duration.sum to --metrics");
-		buf_text(b, none < records ? " (sums: \"*\")\n" : "\n");
+		buf_printf(b, "%s of %s kernels have no time: %s%s\n", TEXT_COUNT(none),
+			   TEXT_COUNT(records),
+			   none < records || is_trace(s)
+				   ? "it did not come from CUPTI"
+				   : "with several groups of metrics, or metrics of the SMs, it "
+				     "is\nthe length of a range, which was not measured: add "
+				     "gpu__time_duration.sum to --metrics",
+			   none < records ? " (sums: \"*\")" : "");
 	}
 }
 
@@ -200,16 +188,14 @@ static void add_missing(const struct summary *s, struct buf *b)
 			continue;
 		}
 		if (all->own[i].n == 0) {
-			text_terminal(b, measures[i].name);
-			buf_text(b, " is not known of any launch\n");
+			text_printf(b, "%s is not known of any launch\n", measures[i].name);
 			continue;
 		}
-		text_terminal(b, measures[i].name);
-		buf_text(b, " is not known of ");
-		text_count(b, all->calls - all->own[i].n);
-		buf_text(b, " of ");
-		text_count(b, all->calls);
-		buf_text(b, " launches: its figures are of the others (sums: \"*\")\n");
+		text_printf(b,
+			    "%s is not known of %s of %s launches: its figures are of the others "
+			    "(sums: \"*\")\n",
+			    measures[i].name, TEXT_COUNT(all->calls - all->own[i].n),
+			    TEXT_COUNT(all->calls));
 	}
 }
 
@@ -238,8 +224,7 @@ static void add_of_range(const struct summary *s, const struct view *view, bool 
 		bool is_ratio = strstr(name, ".per_") || strstr(name, ".pct");
 
 		if (measures[i].of_range && is_ratio == ratios && shows(view, name)) {
-			buf_text(b, any ? ", " : "");
-			text_terminal(b, name);
+			text_printf(b, "%s%s", any ? ", " : "", name);
 			any = true;
 		}
 	}
@@ -276,10 +261,8 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 
 	add_names_of_flops(measures, n, view, &names);
 	if (sums_add_flops(measures, n, &flops) && names.n > 0) {
-		buf_printf(b, "operations (%s) are those that were counted, and no others: ",
-			   buf_string(&names));
-		text_terminal(b, buf_string(&flops));
-		buf_char(b, '\n');
+		text_printf(b, "operations (%s) are those that were counted, and no others: %s\n",
+			    buf_string(&names), buf_string(&flops));
 	}
 }
 
@@ -300,12 +283,8 @@ static void add_turns(const struct summary *s, struct buf *b)
 		"kernel and shape; had it",
 		s->turns);
 	for (size_t i = MEASURE_TIME + 1; all && i < n; i++) {
-		buf_text(b, i == MEASURE_TIME + 1 ? ": " : ", ");
-		text_terminal(b, measures[i].name);
-		buf_char(b, ' ');
-		text_count(b, all->self[i].n);
-		buf_text(b, " of ");
-		text_count(b, all->calls);
+		text_printf(b, "%s%s %s of %s", i == MEASURE_TIME + 1 ? ": " : ", ",
+			    measures[i].name, TEXT_COUNT(all->self[i].n), TEXT_COUNT(all->calls));
 	}
 	b->failed |= derived_init(&columns, measures, n) != 0;
 	for (size_t i = 0; i < columns.n; i++) {
@@ -382,9 +361,7 @@ void summary_print_tail(const struct summary *s, const struct summary_end *end,
 	add_no_times(s, b);
 	add_missing(s, b);
 	if (s->recorded_from) {
-		buf_text(b, "RECORDED on ");
-		text_terminal(b, s->recorded_from);
-		buf_text(b, ", not measured here\n");
+		text_printf(b, "RECORDED on %s, not measured here\n", s->recorded_from);
 	}
 }
 
@@ -415,8 +392,7 @@ static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
 	if (end->unmatched && *end->unmatched) {
 		buf_text(b, "Nothing was measured: no kernel was chosen.\n");
-		text_terminal(b, end->unmatched);
-		buf_char(b, '\n');
+		text_printf(b, "%s\n", end->unmatched);
 		return;
 	}
 	buf_text(b,

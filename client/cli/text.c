@@ -6,9 +6,12 @@
 
 #include "client/cli/text.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <wchar.h>
 
+#include "proto/base/clean.h"
 #include "proto/base/utf8.h"
 
 static const char replacement[] = "\xef\xbf\xbd";
@@ -86,6 +89,26 @@ void text_terminal(struct buf *b, const char *text)
 		}
 		p += n;
 	}
+}
+
+void text_printf(struct buf *b, const char *format, ...)
+{
+	bool ends = format[strlen(format) - 1] == '\n';
+	CLEAN_FREE char *text = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0) {
+		text = NULL;
+		b->failed = true;
+		return;
+	}
+	text[n - ends] = '\0';
+	text_terminal(b, text);
+	buf_text(b, ends ? "\n" : "");
 }
 
 /* Bytes of an escape sequence of ours, which sets a style: "\033[1m". 0: there is none at p. */

@@ -18,6 +18,8 @@ void text_csv(struct buf *b, const char *text);
 /* For a terminal: characters that control it, or that reorder or hide text, are shown as
  * escapes. */
 void text_terminal(struct buf *b, const char *text);
+/* The same for formatted text, of which an end of line that ends the format stays one. */
+__attribute__((format(printf, 2, 3))) void text_printf(struct buf *b, const char *format, ...);
 /* Columns that text_terminal()'s result takes on a terminal, by wcwidth(3), which knows more than
  * ASCII only after setlocale(): till then a code point counts as one. Escape sequences that set a
  * style (terminal.h) count as none. */
@@ -51,6 +53,9 @@ void text_kernel_unwrap(struct buf *bare);
 
 /* Numbers for people: "12,345", "1.53 GB", "46.0 us", "58.2 %". unit: CUPTI's name of it. */
 void text_count(struct buf *b, uint64_t value);
+const char *text_counted(char room[32], uint64_t value);
+/* A count as an argument of a format; lives until the block ends. */
+#define TEXT_COUNT(value) text_counted((char[32]){ "" }, value)
 void text_scaled(struct buf *b, double value, const char *unit);
 /* "12", "0.045": two digits, without the sign and without an exponent up to a million. */
 void text_percent(struct buf *b, double percent);

@@ -9,17 +9,24 @@
 #include <math.h>
 #include <stdio.h>
 
-void text_count(struct buf *b, uint64_t value)
+const char *text_counted(char room[32], uint64_t value)
 {
-	char digits[24];
+	char digits[24], *to = room;
 	int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
 
 	for (int i = 0; i < n; i++) {
 		if (i > 0 && (n - i) % 3 == 0) {
-			buf_char(b, ',');
+			*to++ = ',';
 		}
-		buf_char(b, digits[i]);
+		*to++ = digits[i];
 	}
+	*to = '\0';
+	return room;
+}
+
+void text_count(struct buf *b, uint64_t value)
+{
+	buf_text(b, TEXT_COUNT(value));
 }
 
 /* Three significant digits, and no "1000" that the next prefix would call 1. */

@@ -182,15 +182,13 @@ static void on_metric(const struct gpuctr_metric *metric, void *userdata)
 		metric_line(b, "", metric->name, kind_name(metric->kind), metric->unit);
 		return;
 	}
-	text_terminal(b, metric->name);
-	buf_printf(b, "\n    %s", kind_name(metric->kind));
+	text_printf(b, "%s\n", metric->name);
+	buf_printf(b, "    %s", kind_name(metric->kind));
 	if (metric->unit && *metric->unit) {
-		buf_text(b, ", in ");
-		text_terminal(b, metric->unit);
+		text_printf(b, ", in %s", metric->unit);
 	}
 	if (metric->hardware_unit && *metric->hardware_unit) {
-		buf_text(b, ", of ");
-		text_terminal(b, metric->hardware_unit);
+		text_printf(b, ", of %s", metric->hardware_unit);
 	}
 	buf_char(b, '\n');
 	if (metric->description && *metric->description) {
@@ -210,11 +208,8 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 	struct listing *listing = userdata;
 
 	if (!error) {
-		CLEAN_BUF struct buf count = { 0 };
-
-		text_count(&count, listing->metrics);
-		say("%s metric%s of %s%s", buf_string(&count), listing->metrics == 1 ? "" : "s",
-		    chip,
+		say("%s metric%s of %s%s", TEXT_COUNT(listing->metrics),
+		    listing->metrics == 1 ? "" : "s", chip,
 		    !listing->no_daemon ? ""
 		    : listing->chip	? ", as this machine's CUPTI knows it"
 					: ", as this machine's CUPTI knows it: no daemon says what "

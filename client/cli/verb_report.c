@@ -87,9 +87,7 @@ static void add_notes(struct report_source *s, struct report_source *before,
 	}
 	add_tail(s, v, o->width, b);
 	if (before) {
-		buf_text(&notes, "before, ");
-		text_terminal(&notes, o->against);
-		buf_text(&notes, ":\n");
+		text_printf(&notes, "before, %s:\n", o->against);
 		add_wrapped(&notes, o->width, b);
 		add_tail(before, v, o->width, b);
 	}
@@ -174,14 +172,14 @@ static void add_table(struct report_source *s, struct report_source *before,
 			   more == 1 ? "" : "s");
 	}
 	if (v->n_held > 0) {
-		text_count(&notes, v->n_held);
-		buf_text(&notes,
-			 " rows hold others and launch nothing themselves: --sort time:total "
-			 "shows them\n");
+		buf_printf(&notes,
+			   "%s rows hold others and launch nothing themselves: --sort time:total "
+			   "shows them\n",
+			   TEXT_COUNT(v->n_held));
 	}
 	if (v->n_zero > 0) {
-		text_count(&notes, v->n_zero);
-		buf_text(&notes, " rows whose own counters are all zero are left out\n");
+		buf_printf(&notes, "%s rows whose own counters are all zero are left out\n",
+			   TEXT_COUNT(v->n_zero));
 	}
 	add_wrapped(&notes, o->width, b);
 	if (s->hints && groups_records(s->summary->groups) > 0) {

@@ -84,8 +84,7 @@ static void tell_error(struct look *l, const struct gpuctr_error *error)
 		request_answer(&l->request, error);
 		return;
 	}
-	text_terminal(&text, error->message);
-	buf_text(&text, "; trying again\n");
+	text_printf(&text, "%s; trying again\n", error->message);
 	add_screen(&text, &l->request.b);
 	l->request.b.failed |= text.failed;
 	request_answer(&l->request, NULL);
