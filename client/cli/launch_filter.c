@@ -190,6 +190,15 @@ bool launch_filter_take_steps(void *userdata, const char *value)
 	       options_refuse("steps", value, "a number above 0, or SKIP+N");
 }
 
+bool launch_filter_take_wait(void *userdata, const char *value)
+{
+	struct launch_filter *s = userdata;
+	bool good = options_parse_time(value, &s->chosen.timeout_ns);
+
+	s->chosen.no_wait = good && s->chosen.timeout_ns == 0;
+	return good || options_refuse("wait", value, "a time up to a year, such as 30s, 5min or 0");
+}
+
 bool launch_filter_measure_steps(struct launch_filter *s, uint64_t n)
 {
 	if (s->chosen.active > 0 || s->chosen.capture_range) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The options of "run" and "capture" that choose the launches to be measured. */
+/* The options of "run" and "capture" that choose the launches to be measured, and how long to wait
+ * for that. */
 
 #include <gpuctr/gpuctr.h>
 
 #include "client/cli/options.h"
 
 struct launch_filter {
-	/* Of it what chooses launches is set, but for what follows. */
+	/* Of it what chooses launches is set, but for what follows, and the time to wait. */
 	struct gpuctr_capture_options chosen;
 	struct strings nvtx_include, nvtx_exclude;
 };
@@ -23,6 +24,8 @@ bool launch_filter_take_from_start(void *s, const char *value);
 bool launch_filter_take_range_end(void *s, const char *value);
 bool launch_filter_take_schedule(void *s, const char *value);
 bool launch_filter_take_steps(void *s, const char *value);
+/* In the queue; 0: not at all. */
+bool launch_filter_take_wait(void *s, const char *value);
 
 void launch_filter_deinit(struct launch_filter *s);
 

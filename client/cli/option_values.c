@@ -105,14 +105,6 @@ bool options_parse_time(const char *text, uint64_t *ret_ns)
 	return false;
 }
 
-bool options_take_wait(const char *value, bool *no_wait, uint64_t *timeout_ns)
-{
-	bool good = options_parse_time(value, timeout_ns);
-
-	*no_wait = good && *timeout_ns == 0;
-	return good || options_refuse("wait", value, "a time up to a year, such as 30s, 5min or 0");
-}
-
 bool options_refuse(const char *name, const char *value, const char *wants)
 {
 	say_usage("--%s: '%s' is not %s", name, value, wants);

@@ -119,5 +119,3 @@ bool options_take_list(struct strings *list, const char *name, const char *value
 bool options_refuse(const char *name, const char *value, const char *wants);
 /* A time: a number of seconds, or with its unit: us, ms, s, m or min, h; up to a year. */
 bool options_parse_time(const char *text, uint64_t *ret_ns);
-/* How long to wait in the queue; 0: not at all. False: the error was reported. */
-bool options_take_wait(const char *value, bool *no_wait, uint64_t *timeout_ns);

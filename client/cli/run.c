@@ -57,7 +57,7 @@ static void dispatch(struct run *run)
 
 static void on_connection(uv_poll_t *handle, int status, int events)
 {
-	struct run *run = handle->data;
+	struct run *run = handle->loop->data;
 
 	if ((events & UV_READABLE) != 0) {
 		run->silent_ticks = 0;
@@ -68,7 +68,7 @@ static void on_connection(uv_poll_t *handle, int status, int events)
 /* Calls of the library change which events it waits for. */
 static void on_prepare(uv_prepare_t *handle)
 {
-	struct run *run = handle->data;
+	struct run *run = handle->loop->data;
 	short events = run->watched < 0 ? 0 : gpuctr_events(run->g);
 	int wanted = (events & POLLIN ? UV_READABLE : 0) | (events & POLLOUT ? UV_WRITABLE : 0);
 
@@ -100,18 +100,18 @@ static void give_up(struct run *run, int signo)
 }
 
 /* The first signal that is not the program's; the next one has its default action. */
-static void handle_ending(struct run *run, const struct signal_event *event)
+static void handle_ending(struct run *run, int signo)
 {
 	signals_release(&run->signals);
 	if (run->is_finishing) {
-		give_up(run, event->signo);
+		give_up(run, signo);
 		return;
 	}
 	switch (run->state) {
 	case RUN_OPENING:
 		say(run->path ? "interrupted: the program was not started"
 			      : "interrupted: nothing was measured");
-		run->status = 128 + event->signo;
+		run->status = 128 + signo;
 		run->state = RUN_OVER;
 		break;
 	case RUN_RUNNING:
@@ -122,40 +122,40 @@ static void handle_ending(struct run *run, const struct signal_event *event)
 		if (!run_is_permit(run)) {
 			say("interrupted: what was still on its way is lost");
 		}
-		run->status = run_is_on_demand(run) ? 128 + event->signo : run->status;
+		run->status = run_is_on_demand(run) ? 128 + signo : run->status;
 		run->state = RUN_OVER;
 		break;
 	case RUN_OVER:
-		give_up(run, event->signo);
+		give_up(run, signo);
 		break;
 	}
 }
 
-static void handle_signal(struct run *run, const struct signal_event *event)
+static void handle_signal(struct run *run, int signo)
 {
-	if (event->signo == SIGCHLD) {
+	if (signo == SIGCHLD) {
 		if (run->child.pid != 0 && child_reap(&run->child)) {
 			on_program_end(run);
 		}
 	} else if (run->child.pid != 0) {
-		kill(run->child.pid, event->signo); /* which came before the program began */
+		kill(run->child.pid, signo); /* which came before the program began */
 	} else {
-		handle_ending(run, event);
+		handle_ending(run, signo);
 	}
 }
 
 static void take_signals(struct run *run)
 {
-	struct signal_event event;
+	int signo;
 
-	while (signals_next(&run->signals, &event)) {
-		handle_signal(run, &event);
+	while (signals_next(&run->signals, &signo)) {
+		handle_signal(run, signo);
 	}
 }
 
 static void on_signal(uv_poll_t *handle, int status, int events)
 {
-	take_signals(handle->data);
+	take_signals(handle->loop->data);
 }
 
 static void drain_tick(struct run *run)
@@ -238,7 +238,7 @@ static bool have_ended(const struct run *run)
 /* Dispatches also when nothing arrives, so that a broken connection is noticed. */
 static void on_tick(uv_timer_t *handle)
 {
-	struct run *run = handle->data;
+	struct run *run = handle->loop->data;
 
 	if (run->watched >= 0) {
 		dispatch(run);
@@ -290,11 +290,7 @@ static int start_loop(struct run *run)
 	if (r) {
 		return r;
 	}
-	run->connection.data = run;
-	run->signal_poll.data = run;
-	run->timer.data = run;
-	run->duration.data = run;
-	run->prepare.data = run;
+	run->loop.data = run;
 	uv_prepare_start(&run->prepare, on_prepare);
 	uv_timer_start(&run->timer, on_tick, 0, TICK_MS);
 	r = uv_poll_start(&run->signal_poll, UV_READABLE, on_signal);
@@ -315,20 +311,18 @@ static void stop_loop(struct run *run)
 	uv_loop_close(&run->loop);
 }
 
-static int open_capture(struct run *run)
+static void open_capture(struct run *run)
 {
 	const struct run_options *o = run->options;
-	struct gpuctr_capture_options options;
+	struct gpuctr_capture_options options = launch_filter_capture(&o->filter);
+	int r;
 
-	options = launch_filter_capture(&o->filter);
 	options.metrics = strings_items(&o->metrics);
 	options.n_metrics = o->metrics.n;
 	options.gpus = strings_items(&o->devices);
 	options.n_gpus = o->devices.n;
 	options.gpus_allowed = o->devices_visible;
 	options.chip = o->chip;
-	options.no_wait = o->no_wait;
-	options.timeout_ns = o->timeout_ns;
 	options.raw_images = o->raw && o->mode != MODE_SAMPLE;
 	options.recorded = o->recorded;
 	options.trace = o->mode == MODE_TRACE || o->mode == MODE_SAMPLE;
@@ -337,7 +331,11 @@ static int open_capture(struct run *run)
 	options.permit = o->permit;
 	options.processes = run->selected.ids;
 	options.n_processes = run->selected.n;
-	return gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
+	r = gpuctr_capture_open(run->g, &options, &run_handler, run, &run->capture);
+	if (r) {
+		say_failure(run->g, r);
+		run_refuse(run, EXIT_REFUSED);
+	}
 }
 
 /* --- samples --------------------------------------------------------------------------------- */
@@ -345,35 +343,24 @@ static int open_capture(struct run *run)
 static void on_samplers_begun(void *user)
 {
 	struct run *run = user;
-	int r;
 
 	if (run_is_timeline(run)) {
 		timeline_begin(run);
-		return;
-	}
-	r = run->state == RUN_OPENING ? open_capture(run) : 0;
-	if (r) {
-		say_failure(run->g, r);
-		run_refuse(run, EXIT_REFUSED);
+	} else if (run->state == RUN_OPENING) {
+		open_capture(run);
 	}
 }
 
 /* Ranges do as well where nobody asked for samples. */
 static void fall_back(struct run *run, const char *why)
 {
-	int r;
-
 	run->own = *run->options;
 	run_options_fall_back(&run->own, &run->usual_metrics);
 	run->options = &run->own;
 	run->refused = run->sampling;
 	run->sampling = NULL;
 	snprintf(run->why, sizeof(run->why), "%s", why);
-	r = open_capture(run);
-	if (r) {
-		say_failure(run->g, r);
-		run_refuse(run, EXIT_REFUSED);
-	}
+	open_capture(run);
 }
 
 static void on_sampling_refused(void *user, const char *why)
@@ -430,7 +417,6 @@ static bool begin_capture(struct run *run)
 						   on_sampling_refused, on_sampling_cut,
 						   on_sampling_queued };
 	struct sampling *s;
-	int r;
 
 	if (is_sampled(run)) {
 		s = sampling_begin(run->g, &run->loop, run->options, &run->selected,
@@ -439,11 +425,8 @@ static bool begin_capture(struct run *run)
 		*(is_sampled(run) ? &run->sampling : &run->refused) = s;
 		return s && run->state == RUN_OPENING;
 	}
-	r = open_capture(run);
-	if (r) {
-		say_failure(run->g, r);
-	}
-	return r == 0;
+	open_capture(run);
+	return run->state == RUN_OPENING;
 }
 
 static void run_loop(struct run *run)
@@ -542,8 +525,7 @@ static bool begin_asking(struct run *run)
 static int run_whole(struct run *run)
 {
 	const struct run_options *o = run->options;
-	int r = run_is_following(run) ? signals_open_ignoring(&run->signals, &run->child)
-				      : signals_open(&run->signals, &run->child);
+	int r = signals_open(&run->signals, &run->child, run_is_following(run));
 
 	run->status = EXIT_REFUSED;
 	run->progress.wanted = launches_wanted(&o->filter.chosen);

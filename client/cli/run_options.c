@@ -104,13 +104,6 @@ static bool take_interval(void *ns, const char *value)
 	       options_refuse("interval", value, "a time from 1us to 1s, such as 10us");
 }
 
-static bool take_wait(void *options, const char *value)
-{
-	struct run_options *o = options;
-
-	return options_take_wait(value, &o->no_wait, &o->timeout_ns);
-}
-
 /* The groups of --help. What only schedulers and recordings want has no help there, and
  * gpuctr-client(1) has it. */
 const struct option_def run_option_defs[] = {
@@ -183,7 +176,7 @@ const struct option_def run_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, fail_if_none) },
 	OPTION_TITLE_ROW("how"),
 	{ 0, "wait", "TIME", "wait for the GPUs no longer than this; 0: not at all",
-	  OPTION_WHOLE(take_wait) },
+	  OPTION_TAKEN(launch_filter_take_wait, struct run_options, filter) },
 	{ 0, "socket", "PATH", "of the daemon (default: " GPUCTR_DEFAULT_SOCKET ")",
 	  OPTION_AT(TEXT, struct run_options, socket) },
 	{ 0, "agent", "PATH", "of libgpuctr-agent.so, as PROGRAM sees it",

@@ -22,16 +22,15 @@ struct run_options {
 	const char *stream_path; /* --stream; NULL: none */
 	const char *chip;	 /* of a recording; NULL: not known */
 	const char *socket, *agent;
-	const char *torch; /* for run: "operators" or "modules", see torch.h; NULL: PyTorch is left
-			      as it is */
-	uint64_t timeout_ns;
-	enum run_mode mode;	/* --mode */
-	bool may_fall_back;	/* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
+	const char *torch;  /* for run: "operators" or "modules", see torch.h; NULL: PyTorch is left
+			       as it is */
+	enum run_mode mode; /* --mode */
+	bool may_fall_back; /* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
 	unsigned whole_steps;	/* of the latter, which nobody asked for either; 0: all launches */
 	bool usual_metrics;	/* nobody asked for others */
 	enum run_graphs graphs; /* --graphs */
 	bool devices_visible; /* devices are those of $CUDA_VISIBLE_DEVICES, and nobody named any */
-	bool force, no_wait, recorded, raw, quiet, verbose, fail_if_none;
+	bool force, recorded, raw, quiet, verbose, fail_if_none;
 	bool no_summary;	  /* follow prints none where it writes files */
 	char **command;		  /* NULL-terminated, in argv: the program; for capture empty */
 	const char *program;	  /* the last part of command[0] */

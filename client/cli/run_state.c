@@ -54,7 +54,7 @@ void run_end_capture(struct run *run)
 
 static void on_duration(uv_timer_t *timer)
 {
-	struct run *run = timer->data;
+	struct run *run = timer->loop->data;
 
 	if (run->state != RUN_RUNNING || run->is_enough) {
 		return;
@@ -109,7 +109,7 @@ static bool hand_out(int fd, const char *const *variables)
 
 static void on_until(uv_poll_t *handle, int status, int events)
 {
-	struct run *run = handle->data;
+	struct run *run = handle->loop->data;
 	char ignored[64];
 
 	if (status == 0 && read(run->options->until_fd, ignored, sizeof(ignored)) > 0) {
@@ -127,7 +127,6 @@ int run_watch_followed(struct run *run)
 {
 	int r = uv_poll_init(&run->loop, &run->until, run->options->until_fd);
 
-	run->until.data = run;
 	return r ? r : uv_poll_start(&run->until, UV_READABLE, on_until);
 }
 

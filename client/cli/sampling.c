@@ -237,8 +237,8 @@ static int open_permit(struct sampling *s)
 	options.gpus_allowed = o->devices_visible;
 	options.processes = s->selected->ids;
 	options.n_processes = s->selected->n;
-	options.no_wait = o->no_wait;
-	options.timeout_ns = o->timeout_ns;
+	options.no_wait = o->filter.chosen.no_wait;
+	options.timeout_ns = o->filter.chosen.timeout_ns;
 	options.program = o->program;
 	options.recorded = o->recorded;
 	options.chip = o->chip;

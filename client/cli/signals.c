@@ -109,7 +109,7 @@ static void handle(int signo)
 	sigaction(signo, &action, NULL);
 }
 
-static int open_handled(struct signals *s, const struct child *child, bool ignores)
+int signals_open(struct signals *s, const struct child *child, bool ignores)
 {
 	int fds[2];
 	sigset_t set;
@@ -136,16 +136,6 @@ static int open_handled(struct signals *s, const struct child *child, bool ignor
 	return 0;
 }
 
-int signals_open(struct signals *s, const struct child *child)
-{
-	return open_handled(s, child, false);
-}
-
-int signals_open_ignoring(struct signals *s, const struct child *child)
-{
-	return open_handled(s, child, true);
-}
-
 void signals_release(struct signals *s)
 {
 	if (s->fd < 0) {
@@ -170,14 +160,14 @@ void signals_close(struct signals *s)
 	s->fd = handled.read_fd = handled.write_fd = -1;
 }
 
-bool signals_next(struct signals *s, struct signal_event *ret)
+bool signals_next(struct signals *s, int *ret_signo)
 {
 	unsigned char byte;
 
 	if (s->fd < 0 || read(s->fd, &byte, 1) != 1) {
 		return false;
 	}
-	ret->signo = byte;
+	*ret_signo = byte;
 	if (byte != SIGCHLD) {
 		handled.is_noted = 0;
 	}
@@ -186,7 +176,7 @@ bool signals_next(struct signals *s, struct signal_event *ret)
 
 void signals_drop(struct signals *s)
 {
-	struct signal_event ignored;
+	int ignored;
 
 	while (signals_next(s, &ignored)) {
 	}

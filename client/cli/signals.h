@@ -17,17 +17,13 @@ struct signals {
 	sigset_t inherited; /* the mask, for programs that we start */
 };
 
-struct signal_event {
-	int signo; /* SIGCHLD too */
-};
-
-/* child: the program, which may start later; it outlives s. 0 or a negative errno. */
-int signals_open(struct signals *s, const struct child *child);
-/* As signals_open(), but the signals that end us are ignored. */
-int signals_open_ignoring(struct signals *s, const struct child *child);
+/* child: the program, which may start later; it outlives s. ignores: the signals that end us are
+ * ignored. 0 or a negative errno. */
+int signals_open(struct signals *s, const struct child *child, bool ignores);
 /* Also after a failed signals_open(), and of a zero-initialised struct. */
 void signals_close(struct signals *s);
-bool signals_next(struct signals *s, struct signal_event *ret);
+/* What has arrived, SIGCHLD too. */
+bool signals_next(struct signals *s, int *ret_signo);
 /* Forgets what has arrived, SIGCHLD too. */
 void signals_drop(struct signals *s);
 /* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their default action again, where

@@ -14,13 +14,6 @@
 #include "client/cli/run_options.h"
 #include "client/cli/say.h"
 
-static bool take_wait(void *options, const char *value)
-{
-	struct run_options *o = options;
-
-	return options_take_wait(value, &o->no_wait, &o->timeout_ns);
-}
-
 static bool take_inject(void *options, const char *value)
 {
 	(void)value;
@@ -32,7 +25,7 @@ static const struct option_def defs[] = {
 	{ 0, "devices", "LIST", "GPUs by index or UUID (default: what CUDA_VISIBLE_DEVICES leaves)",
 	  OPTION_AT(LIST, struct run_options, devices) },
 	{ 0, "wait", "TIME", "wait for the GPUs no longer than this; 0: not at all",
-	  OPTION_WHOLE(take_wait) },
+	  OPTION_TAKEN(launch_filter_take_wait, struct run_options, filter) },
 	{ 0, "inject", NULL, "by CUDA_INJECTION64_PATH in place of LD_PRELOAD",
 	  OPTION_WHOLE(take_inject) },
 	{ 'q', "quiet", NULL, "say nothing but errors",

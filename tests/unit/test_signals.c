@@ -38,17 +38,17 @@ static void hang(struct signals *s, struct child *child)
 static void go_on(struct signals *s, struct child *child)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
-	struct signal_event event;
+	int signo;
 	int n = 0;
 
 	while (n < 3) {
 		poll(&p, 1, -1);
-		while (signals_next(s, &event)) {
-			if (event.signo == SIGINT) {
+		while (signals_next(s, &signo)) {
+			if (signo == SIGINT) {
 				n++;
 				say_ready();
 			}
-			if (event.signo == SIGCHLD && child_reap(child)) {
+			if (signo == SIGCHLD && child_reap(child)) {
 				_exit(child->status);
 			}
 		}
@@ -60,10 +60,10 @@ static void go_on(struct signals *s, struct child *child)
 static void take_one(struct signals *s, struct child *child)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
-	struct signal_event event;
+	int signo;
 
 	poll(&p, 1, -1);
-	if (!signals_next(s, &event) || event.signo != SIGINT) {
+	if (!signals_next(s, &signo) || signo != SIGINT) {
 		_exit(96);
 	}
 	signals_release(s);
@@ -95,7 +95,7 @@ static void begin(struct client *c, const char *script,
 		signal(SIGHUP, SIG_DFL); /* nohup(1) may have started the tests, or a shell in
 					  * the background, whose children ignore SIGINT */
 		signal(SIGINT, SIG_DFL);
-		if (signals_open(&s, &child) < 0) {
+		if (signals_open(&s, &child, false) < 0) {
 			_exit(98);
 		}
 		dup2(c->ready[1], STDOUT_FILENO);
@@ -270,8 +270,8 @@ TEST(it_leaves_nothing)
 	struct sigaction action;
 	struct signals s;
 
-	assert_int_equal(signals_open(&s, &child), 0);
-	assert_false(signals_next(&s, &(struct signal_event){ 0 }));
+	assert_int_equal(signals_open(&s, &child, false), 0);
+	assert_false(signals_next(&s, &(int){ 0 }));
 	signals_close(&s);
 	signals_close(&s);
 	assert_int_equal(sigaction(SIGTERM, NULL, &action), 0);
