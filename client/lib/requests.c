@@ -215,18 +215,24 @@ int gpuctr_end_job(struct gpuctr *g, const char *job, gpuctr_on_done on_done, vo
 	return request_send(g, q, &m);
 }
 
+static struct wire_message ask_processes(const struct request *q, uint32_t after)
+{
+	return (struct wire_message){ .type = WIRE_PROCESSES_REQUEST,
+				      .processes_request = { q->id, after } };
+}
+
 int gpuctr_list_processes(struct gpuctr *g, gpuctr_on_registered_process on_process,
 			  gpuctr_on_done on_done, void *userdata)
 {
-	struct wire_message m = { .type = WIRE_PROCESSES_REQUEST };
 	struct request *q = request_new(g, WIRE_PROCESSES_REPLY, userdata);
+	struct wire_message m;
 
 	if (!q) {
 		return -ENOMEM;
 	}
 	q->on_process = on_process;
 	q->on_done = on_done;
-	m.processes_request.request = q->id;
+	m = ask_processes(q, 0);
 	return request_send(g, q, &m);
 }
 
@@ -408,8 +414,12 @@ static void answer_done(struct request *q, const struct gpuctr_error *e)
 	done.on_done(e, done.userdata);
 }
 
-static void answer_processes(struct request *q, const struct wire_processes_reply *r)
+static void answer_processes(struct gpuctr *g, struct request *q,
+			     const struct wire_processes_reply *r)
 {
+	const struct wire_message more =
+		ask_processes(q, r->processes.n ? r->processes.v[r->processes.n - 1].process : 0);
+
 	for (size_t i = 0; i < r->processes.n; i++) {
 		struct gpuctr_registered_process p = r->processes.v[i];
 		struct cgroup_names names;
@@ -422,8 +432,10 @@ static void answer_processes(struct request *q, const struct wire_processes_repl
 		p.cgroup_step = names.step;
 		q->on_process(&p, q->userdata);
 	}
-	if (r->last) {
+	if (r->last || r->processes.n == 0) {
 		answer_done(q, NULL);
+	} else if (connection_send(g, &more) != 0) {
+		fail(q, &(struct gpuctr_error){ GPUCTR_E_INTERNAL, "out of memory", "" });
 	}
 }
 
@@ -455,7 +467,7 @@ int requests_handle(struct gpuctr *g, const struct wire_message *m)
 			answer_status(q, &m->status_reply);
 			break;
 		case WIRE_PROCESSES_REPLY:
-			answer_processes(q, &m->processes_reply);
+			answer_processes(g, q, &m->processes_reply);
 			break;
 		case WIRE_JOB_REPLY:
 			answer_done(q, NULL);

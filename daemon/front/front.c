@@ -17,7 +17,6 @@
 #include "daemon/front/peer.h"
 #include "daemon/front/requests.h"
 #include "daemon/front/capture_events.h"
-#include "daemon/front/standby.h"
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
@@ -297,7 +296,6 @@ static void on_control(uv_poll_t *h, int status, int events)
 static const struct front_hooks hooks = {
 	.on_run = peers_on_run,
 	.on_frame = dispatch_frame,
-	.on_list = standby_list,
 	.hold_back = agent_hold_back,
 	.on_client_drained = capture_events_on_client_drained,
 	.on_peer_closed = dispatch_closed,

@@ -41,7 +41,6 @@ struct frame;
 struct front_hooks {
 	uv_idle_cb on_run;
 	int (*on_frame)(struct peer *p, const struct frame *frame); /* as peer_handler */
-	void (*on_list)(struct peer *p);   /* the peer can take more of its list */
 	bool (*hold_back)(struct peer *p); /* is it not to be read until its client has read? */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);

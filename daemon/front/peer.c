@@ -67,7 +67,7 @@ static void on_poll(uv_poll_t *h, int status, int events);
 void peer_update_poll(struct peer *p)
 {
 	bool reads = !p->paused && !peer_is_queued(p);
-	bool writes = p->out.bytes > 0 || p->close_when_sent || (p->lists && !peer_is_queued(p));
+	bool writes = p->out.bytes > 0 || p->close_when_sent;
 	int events = (reads ? UV_READABLE : 0) | (writes ? UV_WRITABLE : 0);
 
 	if (p->closing || events == p->events) {
@@ -90,7 +90,7 @@ void peer_pause(struct peer *p)
 
 void peer_resume(struct peer *p)
 {
-	if (!p->paused || p->lists || p->closing) {
+	if (!p->paused || p->closing) {
 		return;
 	}
 	p->paused = false;
@@ -156,7 +156,6 @@ void peer_close(struct peer *p)
 static void mute(struct peer *p)
 {
 	p->muted = true;
-	p->lists = false;
 	queue_clear(&p->out);
 	peer_resume(p);
 }
@@ -389,7 +388,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	if (drains) {
 		peers_wake(p->front, p->account);
 	}
-	if ((events & UV_READABLE) != 0 || (p->lists && p->out.bytes == 0)) {
+	if ((events & UV_READABLE) != 0) {
 		peer_enqueue(p);
 	}
 }

@@ -53,10 +53,7 @@ struct peer {
 	uint64_t half_ns; /* since when a frame of which the rest may be sent is incomplete; 0: none
 			     is */
 	bool paused;	  /* not read from */
-	bool lists; /* a list of processes was begun and not completed, which also keeps the peer
-		       paused */
-	uint32_t listing, listed; /* number of that list's request, and the last process sent */
-	bool muted;		  /* further output is discarded */
+	bool muted;	  /* further output is discarded */
 	bool closing;
 	bool close_when_sent;
 	char program[64];

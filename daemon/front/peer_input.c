@@ -177,9 +177,7 @@ static void read_some(struct peer *p, uint64_t until_ns)
 /* p may be closed afterwards. */
 static void work(struct peer *p, uint64_t until_ns)
 {
-	if (p->lists) {
-		p->front->hooks->on_list(p);
-	} else if (p->front->hooks->hold_back(p)) {
+	if (p->front->hooks->hold_back(p)) {
 		peer_pause(p);
 	} else if (!p->paused && handle_kept(p, until_ns) == 0 && !p->closing) {
 		read_some(p, until_ns);

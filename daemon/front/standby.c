@@ -24,10 +24,9 @@
  * has ranks. A registered program costs its connection, struct peer and struct process; its buffers
  * are empty and its groups freed, since nobody needs them any more.
  *
- * A list of processes may be long, and its reader slow. So the list is sent in parts, in the order
- * of the processes' numbers and at the expense of the reader's user: each part when the one before
- * has left. Meanwhile the client's other messages wait. So a list holds up nobody else, and only
- * one part is in memory.
+ * A list of processes may be long, and its reader slow. So a client asks for it part by part, in
+ * the order of the processes' numbers, and each part is one answer in one turn: a list holds up
+ * nobody else.
  *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
  * process. Processes that belong to another capture by then, or have ended, are left out, and the
@@ -178,71 +177,39 @@ static struct gpuctr_registered_process describe(const struct peer *p, struct ar
 	return d;
 }
 
-/* The process with which the next part of the list begins; listed: the last one sent. */
-static const struct list *find_next(const struct processes *all, uint32_t listed)
+/* The first process behind the one of this number, which may have ended meanwhile. */
+static const struct list *find_next(const struct processes *all, uint32_t id)
 {
-	const struct process *last = processes_find(all, listed);
-	const struct list *at = last ? last->all_link.next : all->all.next;
+	const struct process *before = processes_find(all, id);
+	const struct list *at = before ? before->all_link.next : all->all.next;
 
-	while (at != &all->all && list_entry(at, struct process, all_link)->id <= listed) {
+	while (at != &all->all && list_entry(at, struct process, all_link)->id <= id) {
 		at = at->next;
 	}
 	return at;
 }
 
-/* Fills v with the next part of the list, from `at` on. Returns where the part after it begins. */
-static const struct list *fill(struct peer *p, struct arena *a, const struct list *at,
-			       struct gpuctr_registered_process *v, size_t *ret_n)
+int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
 {
-	const struct list *end = &p->front->processes.all;
+	const struct processes *all = &p->front->processes;
+	const struct list *at = find_next(all, m->processes_request.after);
+	struct gpuctr_registered_process v[PART_PROCESSES];
+	struct wire_message answer = { .type = WIRE_PROCESSES_REPLY };
+	size_t n = 0;
 
-	*ret_n = 0;
-	for (; at != end && *ret_n < PART_PROCESSES; at = at->next) {
+	for (; at != &all->all && n < PART_PROCESSES; at = at->next) {
 		const struct process *process = list_entry(at, struct process, all_link);
 
 		if (may_see(p, process)) {
-			v[(*ret_n)++] = describe(p, a, process);
+			v[n++] = describe(p, &p->front->message, process);
 		}
-		p->listed = process->id;
 	}
-	return at;
-}
-
-void standby_list(struct peer *p)
-{
-	struct gpuctr_registered_process v[PART_PROCESSES];
-	const struct processes *all = &p->front->processes;
-	struct wire_message m = { .type = WIRE_PROCESSES_REPLY };
-	const struct list *next;
-	struct arena a;
-	size_t n;
-
-	arena_init(&a, 1 << 20);
-	next = fill(p, &a, find_next(all, p->listed), v, &n);
-	m.processes_reply = (struct wire_processes_reply){
-		.request = p->listing,
+	answer.processes_reply = (struct wire_processes_reply){
+		.request = m->processes_request.request,
 		.processes = { n, v },
-		.last = next == &all->all,
+		.last = at == &all->all,
 	};
-	p->lists = next != &all->all;
-	peer_send(p, &m);
-	arena_deinit(&a);
-	if (p->muted || p->close_when_sent) {
-		p->lists = false;
-	}
-	if (!p->lists && p->out.bytes <= PEER_OUT_LOW_BYTES) {
-		peer_resume(p);
-	}
-}
-
-int handle_processes(struct peer *p, const struct wire_message *m, const struct frame *frame)
-{
-	p->listing = m->processes_request.request;
-	p->listed = 0;
-	standby_list(p);
-	if (p->lists) {
-		peer_pause(p);
-	}
+	peer_send(p, &answer);
 	return 0;
 }
 

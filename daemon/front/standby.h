@@ -12,8 +12,6 @@ struct front;
 void standby_register(struct peer *p, const struct wire_agent_hello *h);
 
 peer_handler handle_processes;
-/* Sends the next part of a list that has begun; p->lists says whether there is more. */
-void standby_list(struct peer *p);
 
 /* Closes the connections of processes among ids that have ended while another process still holds
  * their socket. To be called before the next two functions. */

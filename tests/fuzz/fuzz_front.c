@@ -83,7 +83,7 @@ static struct wire_message client_message(struct fuzz_input *in, struct strings 
 		break;
 	case 3:
 		m.type = WIRE_PROCESSES_REQUEST;
-		m.processes_request.request = flags;
+		m.processes_request = (struct wire_processes_request){ flags, flags };
 		break;
 	case 4:
 		m.type = WIRE_STATUS_REQUEST;

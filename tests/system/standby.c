@@ -106,18 +106,19 @@ static struct wire_message standby_expect(int client, enum wire_type type)
 
 size_t standby_list(int client, struct gpuctr_registered_process *ret)
 {
-	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
-					.processes_request = { 9 } };
+	struct wire_message q = { .type = WIRE_PROCESSES_REQUEST, .processes_request = { 9, 0 } };
 	struct wire_message m;
 	size_t n = 0;
 
-	assert_true(raw_send(client, &q, -1));
 	do {
+		assert_true(raw_send(client, &q, -1));
 		m = standby_expect(client, WIRE_PROCESSES_REPLY);
 		assert_int_equal(m.processes_reply.request, 9);
 		n += m.processes_reply.processes.n;
 		if (m.processes_reply.processes.n > 0) {
 			*ret = m.processes_reply.processes.v[m.processes_reply.processes.n - 1];
+			assert_true(ret->process > q.processes_request.after);
+			q.processes_request.after = ret->process;
 		}
 	} while (!m.processes_reply.last);
 	return n;

@@ -118,7 +118,7 @@ FIXTURE_TEST(many_users_are_listed_as_quickly_as_one)
 static pid_t ask_without_reading(struct fixture *f, int uid)
 {
 	const struct wire_message q = { .type = WIRE_PROCESSES_REQUEST,
-					.processes_request = { 9 } };
+					.processes_request = { 9, 0 } };
 	pid_t pid = fork();
 	int asking[32];
 
@@ -172,43 +172,4 @@ FIXTURE_TEST(lists_that_nobody_reads_hold_little)
 	}
 	close(client);
 	close(other);
-}
-
-/* Two questions at once have two whole answers, in their order. */
-FIXTURE_TEST(questions_follow_one_another)
-{
-	static struct standby_agent a[CROWD / 5];
-	struct wire_message q = { .type = WIRE_PROCESSES_REQUEST }, m;
-	struct fixture *f = *state;
-	int client;
-
-	fixture_start_daemon(f, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
-		a[i] = standby_register(f, USER_ANN);
-	}
-	client = raw_client(f, USER_ANN);
-	for (uint32_t i = 1; i <= 3; i++) {
-		q.processes_request.request = i;
-		assert_true(raw_send(client, &q, -1));
-	}
-	for (uint32_t i = 1; i <= 3; i++) {
-		uint32_t last = 0;
-		size_t n = 0;
-
-		do {
-			m = standby_receive(client);
-			assert_int_equal(m.type, WIRE_PROCESSES_REPLY);
-			assert_int_equal(m.processes_reply.request, i);
-			for (size_t k = 0; k < m.processes_reply.processes.n; k++, n++) {
-				assert_true(m.processes_reply.processes.v[k].process > last);
-				last = m.processes_reply.processes.v[k].process;
-			}
-		} while (!m.processes_reply.last);
-		assert_int_equal(n, ARRAY_SIZE(a));
-	}
-	standby_expect_silence(client);
-	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
-		close(a[i].fd);
-	}
-	close(client);
 }

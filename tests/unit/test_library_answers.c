@@ -137,6 +137,7 @@ TEST_WITH(a_list_of_processes_arrives_whole, library_setup, library_teardown)
 	m.processes_reply.request = library_expect_request(f).processes_request.request;
 	library_answer(f, &m);
 	assert_int_equal(seen, 1);
+	assert_int_equal(library_expect_request(f).processes_request.after, 201);
 	m.processes_reply.last = true;
 	library_answer(f, &m);
 	assert_int_equal(seen, 102);
