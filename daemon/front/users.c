@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "proto/base/array.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 #include "proto/base/utf8.h"
 #include "daemon/config/control.h"
 
@@ -30,29 +30,20 @@ enum {
 	ANSWER_S = 10, /* how long one is waited for */
 };
 
-struct entry {
+struct user {
 	uid_t uid;
-	uint32_t line; /* of several with one number the first counts */
-	char name[NAME_BYTES];
-};
-
-struct learnt {
-	uid_t uid;
-	uint64_t until_ns;
+	uint64_t until_ns;     /* how long the answer of a name service holds */
 	char name[NAME_BYTES]; /* "": there is none */
 };
 
 struct users {
-	struct entry *v; /* by uid */
-	size_t n, room;
-	struct learnt *learnt; /* by uid */
-	size_t n_learnt, learnt_room;
-	uid_t wanted[WANTED_MAX]; /* the first one is asked for, unless asked_by_ns is 0 */
+	struct map of_file, learnt; /* by uid */
+	uid_t wanted[WANTED_MAX];   /* the first one is asked for, unless asked_by_ns is 0 */
 	size_t n_wanted;
 	uint64_t asked_by_ns;
 	bool looked;
 	uint64_t looked_ns;
-	struct stat read; /* the file that v is from */
+	struct stat read; /* the file that of_file is from */
 };
 
 struct users *users_new(void)
@@ -63,33 +54,39 @@ struct users *users_new(void)
 struct users *users_free(struct users *u)
 {
 	if (u) {
-		free(u->v);
-		free(u->learnt);
+		map_deinit_items(&u->of_file);
+		map_deinit_items(&u->learnt);
 		free(u);
 	}
 	return NULL;
 }
 
-static int compare(const void *a, const void *b)
+static bool has_uid(const void *item, const void *key)
 {
-	const struct entry *x = a, *y = b;
-
-	if (x->uid != y->uid) {
-		return x->uid < y->uid ? -1 : 1;
-	}
-	return x->line < y->line ? -1 : x->line > y->line;
+	return ((const struct user *)item)->uid == *(const uid_t *)key;
 }
 
-/* False: out of memory. A user who is not in the table is shown as a number. */
-static bool add(struct users *u, const struct passwd *pw)
+static struct user *find(const struct map *names, uid_t uid)
 {
-	if (!array_make_room(&u->v, sizeof(*u->v), u->n, &u->room)) {
-		return false;
+	return map_find(names, map_mix(0, uid), has_uid, &uid);
+}
+
+/* False: out of memory. A user whose name is not kept is shown as a number. */
+static bool keep(struct map *names, uid_t uid, const char *name, uint64_t until_ns)
+{
+	struct user *user = find(names, uid);
+
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user || map_add(names, map_mix(0, uid), user) < 0) {
+			free(user);
+			return false;
+		}
 	}
-	u->v[u->n] = (struct entry){ .uid = pw->pw_uid, .line = (uint32_t)u->n };
-	snprintf(u->v[u->n].name, NAME_BYTES, "%s", pw->pw_name);
-	utf8_repair(u->v[u->n].name);
-	u->n++;
+	user->uid = uid;
+	user->until_ns = until_ns;
+	snprintf(user->name, sizeof(user->name), "%s", name);
+	utf8_repair(user->name);
 	return true;
 }
 
@@ -110,28 +107,16 @@ static void read_again(struct users *u, const char *path)
 		return;
 	}
 	u->read = st;
-	u->n = 0;
-	while ((pw = fgetpwent(f)) != NULL && add(u, pw)) {
+	map_deinit_items(&u->of_file);
+	while ((pw = fgetpwent(f)) != NULL) { /* of several with one number the first counts */
+		if (!find(&u->of_file, pw->pw_uid) &&
+		    !keep(&u->of_file, pw->pw_uid, pw->pw_name, 0)) {
+			return;
+		}
 	}
-	if (u->n > 0) {
-		qsort(u->v, u->n, sizeof(*u->v), compare);
-	}
-}
-
-/* The first entry that is not below uid. */
-static size_t find(const struct users *u, uid_t uid)
-{
-	return ARRAY_FIND_INDEX(u->v, u->n, uid, uid);
 }
 
 /* --- name services --- */
-
-static struct learnt *find_learnt(const struct users *u, uid_t uid)
-{
-	size_t i = ARRAY_FIND_INDEX(u->learnt, u->n_learnt, uid, uid);
-
-	return i < u->n_learnt && u->learnt[i].uid == uid ? &u->learnt[i] : NULL;
-}
 
 static void want(struct users *u, uid_t uid)
 {
@@ -158,46 +143,24 @@ bool users_want(struct users *u, uint64_t now_ns, uid_t *ret)
 	return true;
 }
 
-/* A place for what is learnt of uid, which had none; NULL: out of memory. */
-static struct learnt *make_place(struct users *u, uid_t uid)
-{
-	size_t i;
-
-	if (u->n_learnt == LEARNT_MAX) {
-		u->n_learnt = 0; /* who is still looked up is asked for again */
-	}
-	if (!array_make_room(&u->learnt, sizeof(*u->learnt), u->n_learnt, &u->learnt_room)) {
-		return NULL;
-	}
-	i = ARRAY_FIND_INDEX(u->learnt, u->n_learnt, uid, uid);
-	memmove(&u->learnt[i + 1], &u->learnt[i], (u->n_learnt - i) * sizeof(*u->learnt));
-	u->n_learnt++;
-	u->learnt[i].uid = uid;
-	return &u->learnt[i];
-}
-
 /* An answer that nobody waits for any more is as good as another. */
 void users_learn(struct users *u, uint64_t now_ns, uid_t uid, const char *name)
 {
-	struct learnt *l = find_learnt(u, uid);
-
 	if (u->asked_by_ns != 0 && u->wanted[0] == uid) {
 		u->asked_by_ns = 0;
 		u->n_wanted--;
 		memmove(u->wanted, u->wanted + 1, u->n_wanted * sizeof(*u->wanted));
 	}
-	l = l ? l : make_place(u, uid);
-	if (l) {
-		l->until_ns = now_ns + (name[0] ? KNOWN_S : NOBODY_S) * CLOCK_NS_PER_S;
-		snprintf(l->name, sizeof(l->name), "%s", name);
-		utf8_repair(l->name);
+	if (u->learnt.n == LEARNT_MAX && !find(&u->learnt, uid)) {
+		map_deinit_items(&u->learnt); /* who is still looked up is asked for again */
 	}
+	keep(&u->learnt, uid, name, now_ns + (name[0] ? KNOWN_S : NOBODY_S) * CLOCK_NS_PER_S);
 }
 
 /* What was learnt before is shown until there is a new answer. */
 static void name_learnt(struct users *u, uint64_t now_ns, uid_t uid, char *name, size_t size)
 {
-	const struct learnt *l = find_learnt(u, uid);
+	const struct user *l = find(&u->learnt, uid);
 
 	if (!l || now_ns >= l->until_ns) {
 		want(u, uid);
@@ -212,16 +175,16 @@ static void name_learnt(struct users *u, uint64_t now_ns, uid_t uid, char *name,
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,
 		   size_t size)
 {
-	size_t i;
+	const struct user *user;
 
 	if (!u->looked || now_ns - u->looked_ns >= CLOCK_NS_PER_S) {
 		u->looked = true;
 		u->looked_ns = now_ns;
 		read_again(u, path);
 	}
-	i = find(u, uid);
-	if (i < u->n && u->v[i].uid == uid) {
-		snprintf(name, size, "%s", u->v[i].name);
+	user = find(&u->of_file, uid);
+	if (user) {
+		snprintf(name, size, "%s", user->name);
 	} else {
 		name_learnt(u, now_ns, uid, name, size);
 	}
