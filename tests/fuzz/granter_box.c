@@ -376,6 +376,8 @@ static int box_statx(const struct box_fd *f, struct statx *st)
 		[BOX_SOCKET] = S_IFSOCK,
 	};
 	bool control = f->file == BOX_CONTROL_DEVICE || f->file == BOX_CONTROL_PATH;
+	/* Other devices have one number of the two: /dev/nvidia0, say. */
+	bool of_a_gpu = box.figures.packets % 2 == 0;
 
 	if (f->kind != FD_FILE || f->file == BOX_CLOSED) {
 		errno = EBADF;
@@ -385,8 +387,8 @@ static int box_statx(const struct box_fd *f, struct statx *st)
 	control = control || f->file == BOX_REGULAR;
 	*st = (struct statx){
 		.stx_mode = modes[f->file] | 0666,
-		.stx_rdev_major = control ? RM_DEVICE_MAJOR : 1,
-		.stx_rdev_minor = control ? RM_DEVICE_MINOR_CONTROL : 3,
+		.stx_rdev_major = control || of_a_gpu ? RM_DEVICE_MAJOR : 1,
+		.stx_rdev_minor = control || !of_a_gpu ? RM_DEVICE_MINOR_CONTROL : 0,
 	};
 	return 0;
 }

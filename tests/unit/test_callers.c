@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/granter/leases.h"
-#include "proto/base/clean.h"
 
-/* Whom the granter watches: a process once, as long as it has objects, and never one for another
- * that has its number. */
+/* Whom the granter watches: never a process for another that has its number. That it watches each
+ * once, and as long as it has objects, is seen in the granter's box (tests/fuzz/granter_box.h). */
 
 static struct callers callers;
 
@@ -43,34 +41,6 @@ static unsigned count(const struct list *all)
 static unsigned count_watched(void)
 {
 	return count(&callers.watched);
-}
-
-static int lowest_free_fd(void)
-{
-	CLEAN_FD int fd = dup(0);
-
-	assert_true(fd >= 0);
-	return fd;
-}
-
-TEST_WITH(a_process_is_watched_once, begin, NULL)
-{
-	int before = lowest_free_fd();
-	struct caller *c = add((uint32_t)getpid());
-
-	for (unsigned i = 1; i < CALLERS; i++) {
-		assert_ptr_equal(add((uint32_t)getpid()), c);
-	}
-	assert_int_equal(count_watched(), 1);
-	assert_int_equal(lowest_free_fd(), before + 1);
-	for (unsigned i = 1; i < CALLERS; i++) {
-		caller_release(&callers, c);
-	}
-	assert_int_equal(count_watched(), 1);
-	caller_release(&callers, c);
-	caller_release(&callers, NULL);
-	assert_int_equal(count_watched(), 0);
-	assert_int_equal(lowest_free_fd(), before);
 }
 
 TEST_WITH(a_number_that_is_used_again_is_another_process, begin, NULL)
@@ -117,19 +87,4 @@ TEST_WITH(places_are_used_again, begin, NULL)
 	caller_release(&callers, second);
 	caller_release(&callers, second);
 	assert_int_equal(count(&callers.unused), CALLERS);
-}
-
-TEST_WITH(nobody_is_not_watched, begin, NULL)
-{
-	struct caller *c = NULL;
-	pid_t child = fork();
-
-	if (child == 0) {
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	assert_int_equal(caller_add(&callers, (uint32_t)child, &c), -ESRCH);
-	assert_int_equal(caller_add(&callers, 0, &c), -EINVAL);
-	assert_null(c);
-	assert_int_equal(count_watched(), 0);
 }

@@ -38,26 +38,6 @@ FIXTURE_TEST(a_gpu_has_one_lease_whatever_its_bit)
 	assert_int_equal(open_shifted(f, 4, UINT64_C(1) << 63, 60), 0);
 }
 
-/* Of which a parent, say, still has the file. */
-FIXTURE_TEST(frees_the_objects_of_a_dead_process)
-{
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	unsigned fds = count_fds_of(f->pid);
-	pid_t user = fork_user(f);
-
-	q.pid = (uint32_t)user;
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(ask(f, q, f->device).error, 0);
-	expect_fds(f, fds + 2);
-	kill(user, SIGKILL);
-	waitpid(user, NULL, 0);
-	expect_fds(f, fds);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-	assert_int_equal(close_lease(f, LEASE), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-}
-
 /* --- a driver that hangs --- */
 
 static void expect_told(struct fixture *f, enum granter_op op, int error)
@@ -279,18 +259,6 @@ FIXTURE_TEST(ends_with_its_front_though_the_driver_hangs)
 
 /* --- a front that is not ours any more --- */
 
-FIXTURE_TEST(a_malformed_packet_ends_it)
-{
-	struct granter_request q = { .size = sizeof(q), .op = GRANTER_PING };
-	struct fixture *f = *state;
-
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
-	assert_int_equal(send(f->link, &q, sizeof(q) - 1, 0), sizeof(q) - 1);
-	assert_int_not_equal(end_granter(f), 0);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1); /* even then nothing is left behind */
-}
-
 /* Replies that nobody reads fill the socket. Such a front is not read from, and loses its leases as
  * one that says nothing. */
 FIXTURE_TEST(a_front_that_does_not_read_keeps_no_lease)
@@ -340,40 +308,6 @@ FIXTURE_TEST(a_descriptor_without_room_spoils_only_its_request)
 	expect_spoilt(f);
 	assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &before, NULL), 0);
 	assert_int_equal(ask(f, good_alloc(), f->device).error, 0);
-}
-
-/* The driver is asked for an object when its process ends: what it then allocates is freed. Another
- * one waits behind it: for that the driver is never asked. */
-FIXTURE_TEST(keeps_nothing_for_a_process_that_ends_meanwhile)
-{
-	enum { PARENT = 0x5c0000ff };
-	struct granter_reply p = { 0 };
-	struct fixture *f = *state;
-	struct granter_request q = good_alloc();
-	unsigned fds = count_fds_of(f->pid);
-	pid_t user = fork_user(f);
-
-	q.size = sizeof(q);
-	q.pid = (uint32_t)user;
-	q.parent = control->hanging_parent = PARENT;
-	assert_int_equal(open_lease(f, LEASE, 1), 0);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(fdpass_send(f->link, &q, sizeof(q), f->device, 0), sizeof(q));
-		q.object++;
-	}
-	expect_fds(f, fds + 3);
-	kill(user, SIGKILL);
-	waitpid(user, NULL, 0);
-	for (int i = 0; i < 2; i++) {
-		assert_true(receive(f, &p, PATIENCE_MS));
-		assert_int_equal(p.op, GRANTER_ALLOC);
-		assert_int_equal(p.error, -ESRCH);
-	}
-	control->hanging_parent = 0;
-	expect_fds(f, fds);
-	assert_int_equal(count_calls(RM_IOCTL_ALLOC), 1);
-	assert_int_equal(count_calls(RM_IOCTL_FREE), 1);
-	assert_int_equal(ask(f, (struct granter_request){ .op = GRANTER_PING }, -1).error, 0);
 }
 
 int main(void)
