@@ -2,12 +2,7 @@
 #include "tests/system/fixture.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "proto/wire/limits.h"
-#include "tests/system/raw.h"
-#include "tests/system/settings.h"
 
 /* What an administrator, a scheduler and the machine decide. tests/unit/test_front_policy.c has the
  * decisions one by one. */
@@ -159,35 +154,6 @@ SYSTEM_TEST(machines_that_keep_secrets_are_not_measured)
 		fixture_stop_daemon(f);
 		unsetenv(machines[i].variable);
 	}
-}
-
-/* Everybody may connect to this socket, and strangers have as many uids as they like. Once their
- * lines of a minute are used up, only a few more are listed in a second. */
-SYSTEM_TEST(strangers_hide_no_refusal_of_users)
-{
-	enum { STRANGERS = 15, EACH = 60, REFUSED = 50 };
-	const char *const gpus[] = { "no GPU" };
-	const struct wire_message open = { .type = WIRE_OPEN_CAPTURE,
-					   .open_capture = { .request = 1, .gpus = { 1, gpus } } };
-	struct fixture *f = *state;
-	struct arena a;
-	int client;
-
-	fixture_need_root();
-	fixture_start_strict_daemon(f, "--set", "allow-users=1234 1235", NULL);
-	client = raw_client(f, USER_ANN);
-	for (int i = 0; i < STRANGERS * EACH; i++) {
-		raw_expect_refused(raw_connect(f, 5000 + i / EACH), GPUCTR_E_NOT_ALLOWED);
-	}
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	for (int i = 0; i < REFUSED; i++) {
-		assert_true(raw_send(client, &open, -1));
-		assert_int_equal(raw_receive(client, &a).type, WIRE_REFUSAL);
-	}
-	arena_deinit(&a);
-	close(client);
-	assert_true(count_text(f->daemon->err, "(uid 50") < STRANGERS * EACH);
-	assert_int_equal(count_text(f->daemon->err, "(uid 1234,"), REFUSED);
 }
 
 /* --- names --- */

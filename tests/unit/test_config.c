@@ -41,7 +41,9 @@ TEST(defaults_are_safe)
 	assert_false(c.policy.allow.everybody);
 	assert_int_equal(c.policy.allow.n_uids + c.policy.allow.n_gids, 0);
 	assert_int_equal(c.lease_max_ns, 3600 * CLOCK_NS_PER_S);
-	assert_true(c.connections_per_user < c.connections_max);
+	assert_int_equal(c.connections_per_user, 64);
+	assert_int_equal(c.connections_max, 1024);
+	assert_int_equal(c.captures_per_user, 8);
 	assert_true(c.registered_per_user < c.registered_max / 2);
 	assert_false(c.policy.operator_captures);
 	assert_false(c.policy.job_owners);

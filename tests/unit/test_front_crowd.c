@@ -109,6 +109,31 @@ static void let_bob_in(struct config *c)
 	c->policy.allow.n_uids = 1;
 }
 
+static void let_ann_in(struct config *c)
+{
+	c->policy.allow.uids[c->policy.allow.n_uids++] = front_box_uid(ANN);
+}
+
+/* As many as a user has in a minute are in the log, and then one as of a user. */
+FRONT_TEST(test_strangers_hide_no_refusal_of_users)
+{
+	const char *gpu = "none";
+	const struct wire_open_capture o = { .request = 1, .gpus = { 1, &gpu } };
+	unsigned listed;
+
+	change_settings(let_bob_in);
+	for (unsigned i = 0; i < 100; i++) {
+		connect_peer(1, ANN);
+	}
+	listed = count_decisions("refused: ", NULL);
+	assert_in_range(listed, 60, 99);
+	change_settings(let_ann_in);
+	connect_client(1, ANN);
+	say_open(1, &o);
+	assert_int_equal(refused_for(1), GPUCTR_E_NO_GPU);
+	assert_int_equal(count_decisions("refused: ", NULL), listed + 1);
+}
+
 static void let_bob_operate(struct config *c)
 {
 	c->policy.operator_captures = true;

@@ -97,6 +97,11 @@ FRONT_TEST(test_who_loses_the_entitlement_loses_the_lease)
 	assert_false(has_ended(1)); /* had none */
 }
 
+static void share_no_gpus(struct config *c)
+{
+	c->shared = false;
+}
+
 static void lease_for_a_minute_at_most(struct config *c)
 {
 	c->lease_max_ns = 60 * CLOCK_NS_PER_S;
@@ -384,6 +389,10 @@ FRONT_TEST(test_a_trace_leases_nothing)
 			 GPUCTR_E_BAD_TOKEN);
 	connect_client(4, ROOT);
 	assert_int_equal(ask_status(4)->counts->leases_active, 1);
+	front_box_set_tenant(0, 1); /* a stranger ends the lease alone */
+	pass_s(1);
+	assert_true(has_ended(0));
+	assert_int_equal(count_heard(2, WIRE_AGENT_STOP), 0);
 }
 
 /* They name what records will get from elsewhere. */
@@ -942,6 +951,31 @@ FRONT_TEST(test_shared_gpus_are_not_looked_at)
 	open_capture(0, "0");
 	pass_s(10);
 	assert_false(has_ended(0));
+}
+
+/* Two users may compute where they trust each other, and then they may not. */
+FRONT_TEST(test_whole_gpus_that_are_shared_no_more_are_looked_at)
+{
+	change_settings(entitle_ann);
+	change_settings(share_gpus);
+	front_box_set_tenant(0, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		connect_client(i, ANN);
+		open_capture(i, i == 0 ? "0" : "1");
+		assert_int_equal(last_granter_request(GRANTER_OPEN).device, 1);
+	}
+	pass_s(5);
+	assert_false(has_ended(0) || has_ended(1));
+	change_settings(share_no_gpus);
+	front_box_pass(500);
+	settle();
+	assert_true(has_ended(0));
+	assert_int_equal(last_heard(0, WIRE_CAPTURE_END)->capture_end.code, GPUCTR_E_REVOKED);
+	pass_s(5);
+	assert_false(has_ended(1));
+	connect_client(2, ANN);
+	open_capture(2, "0");
+	assert_true(is_refused_beside_others(2));
 }
 
 FRONT_TEST(test_a_lease_ends_when_nobody_can_look)
