@@ -268,10 +268,18 @@ static void hear_token(const char *token)
 		 token);
 }
 
+/* Who is not allowed may register where operators capture others' programs. */
+static bool is_for_strangers(const struct wire_message *m)
+{
+	return (m->type == WIRE_REFUSAL && m->refusal.code != 0) ||
+	       m->type == WIRE_AGENT_REGISTERED ||
+	       (m->type == WIRE_PERMISSION_REPLY && m->permission_reply.code != 0 &&
+		m->permission_reply.status == RM_STATUS_INSUFFICIENT_PERMISSIONS);
+}
+
 static void hear_message(struct box_peer *p, const struct wire_message *m)
 {
-	if (p->user == FRONT_BOX_MALLORY && m->type != WIRE_REFUSAL &&
-	    m->type != WIRE_AGENT_REGISTERED) { /* where operators may capture others' programs */
+	if (p->user == FRONT_BOX_MALLORY && !is_for_strangers(m)) {
 		fuzz_fail("a stranger is told %s", wire_type_to_string(m->type));
 	}
 	switch (m->type) {

@@ -1,269 +1,212 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "proto/nvidia/rm.h"
 #include "proto/wire/limits.h"
 #include "tests/requirements/requirement.h"
-#include "tests/system/raw.h"
-#include "tests/system/recorder.h"
+#include "tests/unit/front_script.h"
+#include "tests/unit/unit.h"
 
-/* R11: not allowed means nothing. Bob is not named in the configuration; he knows Ann's token and
- * the numbers of her capture, and says every message in every state of hers and of his. Whatever
- * he says, the answer is a refusal or the end of the connection, and the driver hears nothing. With
- * operators, who capture programs of others, he may wait in standby, and learns the number under
- * which he does. */
+/* R11: not allowed means nothing. Mallory is not named in the configuration; he knows Ann's token
+ * and the numbers of her capture, and says every message in every state of hers and of his.
+ * Whatever he says, the answer is a refusal or the end of the connection, and the granter hears
+ * nothing. With operators, who capture programs of others, he may wait in standby, and learns the
+ * number under which he does. The front's box aborts when he is told anything else. */
 
-enum { MESSAGES_MAX = 32, TYPES_END = 128 };
+enum { CLIENT, SECOND, PROGRAM, ASKER, STRANGER, TYPES_END = 128 };
 
-/* What Bob says before the message in question, in one piece with it. */
+/* What Mallory says before the message in question, in one piece with it. */
 enum before { NOTHING, HELLO, AGENT_HELLO, PERMISSION, HALF_A_FRAME, IN_STANDBY, BEFORES };
 
 /* Ann's capture meanwhile. */
 enum scene { NO_CAPTURE, READY, GRANTED, WITH_QUEUE, ENDING, SCENES };
 
-static const char *const scene_names[SCENES] = { "no capture", "ready", "granted", "with a queue",
-						 "ending" };
-
-struct test {
-	struct fixture *f;
-	struct recorder r, second;
-	int device, agent;
-	uint32_t process;
-	char token[64];
-	struct wire_message messages[MESSAGES_MAX];
-	size_t n_messages;
+static struct {
+	bool beside_operators;
+	uint32_t capture, process;
+	unsigned n_ready; /* captures that became ready, whose tokens are numbered */
 	size_t tries, refusals;
-};
+} t;
 
 /* --- Ann --- */
 
-static void open_capture(struct test *t, struct recorder *r)
+static void enter(enum scene scene)
 {
-	const struct gpuctr_capture_options options = recorder_options();
-
-	recorder_connect(r, t->f, USER_ANN);
-	recorder_open(r, &options);
-}
-
-static void attach(struct test *t)
-{
-	const struct wire_message ask = raw_permission(t->token, 0xc1d00001, 0x5c100000);
-
-	t->agent = raw_agent(t->f, USER_ANN, t->token, &t->process);
-	assert_true(raw_ask(t->f, USER_ANN, &ask, t->device).granted);
-}
-
-static void enter(struct test *t, enum scene scene)
-{
-	t->agent = -1;
-	snprintf(t->token, sizeof(t->token), "0123456789abcdef0123456789abcdef");
 	if (scene == NO_CAPTURE) {
 		return;
 	}
-	open_capture(t, &t->r);
-	recorder_until(&t->r, &t->r.ready);
-	snprintf(t->token, sizeof(t->token), "%s", recorder_token(&t->r));
+	connect_client(CLIENT, ANN);
+	t.capture = open_capture(CLIENT, NULL);
+	assert_int_equal(count_heard(CLIENT, WIRE_READY), 1);
 	if (scene == WITH_QUEUE) {
-		open_capture(t, &t->second);
-		recorder_until(&t->second, &t->second.opened);
+		connect_client(SECOND, BOB);
+		open_capture(SECOND, NULL);
+		assert_int_equal(count_heard(SECOND, WIRE_QUEUED), 1);
 	} else if (scene != READY) {
-		attach(t);
+		connect_agent(PROGRAM, ANN, t.n_ready);
+		t.process = front_box_heard(PROGRAM).process;
+		ask_permission(ASKER, ANN, t.n_ready);
+		assert_int_equal(last_heard(ASKER, WIRE_PERMISSION_REPLY)->permission_reply.code,
+				 0);
 	}
 	if (scene == ENDING) { /* it waits for the agent */
-		assert_int_equal(gpuctr_capture_close(t->r.capture), 0);
-		recorder_for(&t->r, 50);
-		assert_false(t->r.ended);
+		close_capture(CLIENT, t.capture);
 	}
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 0);
 }
 
-static void leave(struct test *t, enum scene scene)
+static void leave(enum scene scene)
 {
 	if (scene == NO_CAPTURE) {
 		return;
 	}
+	assert_int_equal(count_heard(CLIENT, WIRE_CAPTURE_END), 0); /* hers goes on */
 	if (scene != ENDING) {
-		recorder_for(&t->r, 20);
-		assert_false(t->r.ended); /* hers goes on */
-		assert_int_equal(gpuctr_capture_close(t->r.capture), 0);
+		close_capture(CLIENT, t.capture);
 	}
-	if (t->agent >= 0) {
-		close(t->agent);
-	}
-	recorder_until(&t->r, &t->r.ended);
-	assert_int_equal(t->r.end_code, 0);
-	recorder_disconnect(&t->r);
+	front_box_close(PROGRAM, false);
+	settle();
+	assert_int_equal(last_heard(CLIENT, WIRE_CAPTURE_END)->capture_end.code, 0);
+	t.n_ready++;
 	if (scene == WITH_QUEUE) {
-		recorder_until(&t->second, &t->second.ready);
-		recorder_disconnect(&t->second);
+		assert_int_equal(count_heard(SECOND, WIRE_READY), 1);
+		t.n_ready++;
+		front_box_close(SECOND, false);
+		settle();
 	}
-	/* The client hears of the end before the granter has freed the objects. */
-	wait_until(fixture_counter(t->f, "frees") == fixture_counter(t->f, "profiler_granted"));
 }
 
-/* --- Bob --- */
+/* --- Mallory --- */
 
-static void collect(struct test *t)
+static void end_connection(void)
+{
+	front_box_close(STRANGER, true); /* what waits for more ends */
+	settle();
+	assert_true(is_closed(STRANGER));
+	assert_true(t.beside_operators || count_heard(STRANGER, WIRE_AGENT_REGISTERED) == 0);
+	t.refusals +=
+		count_heard(STRANGER, WIRE_REFUSAL) + count_heard(STRANGER, WIRE_PERMISSION_REPLY);
+	t.tries++;
+}
+
+static void say_after(enum before before, const struct wire_message *messages, size_t i)
+{
+	static const uint8_t half[] = { 200, 0, 0, 0, WIRE_HELLO, 0, 0, 0, 1, 2, 3 };
+	const struct wire_message standby = { .type = WIRE_AGENT_HELLO,
+					      .agent_hello.version = PROTO_VERSION };
+
+	connect_peer(STRANGER, FRONT_BOX_MALLORY);
+	if (before == IN_STANDBY) {
+		front_box_say_message(STRANGER, &standby);
+	} else if (before == HALF_A_FRAME) {
+		front_box_say(STRANGER, half, sizeof(half));
+	} else if (before != NOTHING) {
+		front_box_say_message(STRANGER, &messages[before - HELLO]); /* the first three */
+	}
+	front_box_attach(STRANGER, 1);
+	say(STRANGER, &messages[i]);
+	end_connection();
+}
+
+/* Types that there are not, without content. */
+static void say_types(void)
+{
+	for (uint8_t type = 0; type < TYPES_END; type++) {
+		const uint8_t header[FRAME_HEADER_BYTES] = { 0, 0, 0, 0, type };
+
+		connect_peer(STRANGER, FRONT_BOX_MALLORY);
+		front_box_say(STRANGER, header, sizeof(header));
+		settle();
+		end_connection();
+	}
+}
+
+static void say_everything(void)
 {
 	static const char *const metrics[] = { "dram__bytes_read.sum" };
-	const uint32_t capture = t->r.id, process = t->process;
+	const char *token = front_box_token(t.n_ready);
 	const struct wire_message all[] = {
-		{ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "bob" } },
+		{ .type = WIRE_HELLO, .hello = { PROTO_VERSION, "m" } },
 		{ .type = WIRE_AGENT_HELLO,
-		  .agent_hello = { .version = PROTO_VERSION, .token = t->token, .program = "b" } },
-		raw_permission(t->token, 0xc1d00001, 0x5c200000),
+		  .agent_hello = { .version = PROTO_VERSION, .token = token, .program = "m" } },
+		{ .type = WIRE_PERMISSION_REQUEST,
+		  .permission_request = { token, 1, 2, 3, 0xb2cc, 4, 5 } },
 		{ .type = WIRE_METRICS_REQUEST, .metrics_request = { .request = 1 } },
 		{ .type = WIRE_PLAN_REQUEST,
 		  .plan_request = { .request = 1, .metrics = { 1, metrics } } },
 		{ .type = WIRE_STATUS_REQUEST, .status_request = { 1 } },
+		{ .type = WIRE_PROCESSES_REQUEST, .processes_request = { 1, 0 } },
 		{ .type = WIRE_OPEN_CAPTURE,
 		  .open_capture = { .request = 1, .metrics = { 1, metrics } } },
 		{ .type = WIRE_OPEN_CAPTURE,
 		  .open_capture = { .request = 1, .metrics = { 1, metrics }, .recorded = true } },
-		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { capture } },
-		{ .type = WIRE_PROCESS, .process = { .capture = capture, .process = process } },
-		{ .type = WIRE_RECORDS, .records = { capture, process, 0, 1, { 0, NULL } } },
-		{ .type = WIRE_RAW_IMAGE, .raw_image = { .capture = capture, .process = process } },
-		{ .type = WIRE_PROGRESS, .progress = { capture, process, { .seen = 5 } } },
-		{ .type = WIRE_NOTICE, .notice = { capture, process, 1, "not hers", "" } },
+		{ .type = WIRE_CLOSE_CAPTURE, .close_capture = { t.capture } },
+		{ .type = WIRE_JOB_BEGIN, .job_begin = { .request = 1, .job = "m" } },
+		{ .type = WIRE_JOB_END, .job_end = { 1, "m" } },
+		{ .type = WIRE_PROCESS, .process = { .capture = t.capture, .process = t.process } },
+		{ .type = WIRE_RECORDS, .records = { t.capture, t.process, 0, 1, { 0, NULL } } },
+		{ .type = WIRE_RAW_IMAGE,
+		  .raw_image = { .capture = t.capture, .process = t.process } },
+		{ .type = WIRE_PROGRESS, .progress = { t.capture, t.process, { .seen = 5 } } },
+		{ .type = WIRE_NOTICE, .notice = { t.capture, t.process, 1, "not hers", "" } },
 		{ .type = WIRE_GOODBYE },
 		{ .type = WIRE_TENANTS_REQUEST, .tenants_request = { 1 } },
-		{ .type = WIRE_READY, .ready = { capture, t->token } },
+		{ .type = WIRE_READY, .ready = { t.capture, token } },
 		{ .type = WIRE_PERMISSION_REPLY },
 	};
 
-	memcpy(t->messages, all, sizeof(all));
-	t->n_messages = ARRAY_SIZE(all);
-}
-
-static void append(struct buffer *b, const struct wire_message *m)
-{
-	struct arena scratch;
-
-	arena_init(&scratch, LIMIT_UNPACKED_BYTES);
-	assert_int_equal(wire_encode(&scratch, b, m), 0);
-	arena_deinit(&scratch);
-}
-
-/* What follows a first message that was refused is not read; it may be reset before it is sent. */
-static void prepend(struct test *t, struct buffer *b, enum before before)
-{
-	static const uint8_t half[] = { 200, 0, 0, 0, WIRE_HELLO, 0, 0, 0, 1, 2, 3 };
-
-	if (before == IN_STANDBY) {
-		append(b, &(struct wire_message){ .type = WIRE_AGENT_HELLO,
-						  .agent_hello.version = PROTO_VERSION });
-	} else if (before == HALF_A_FRAME) {
-		assert_int_equal(buffer_append(b, half, sizeof(half)), 0);
-	} else if (before != NOTHING) {
-		append(b, &t->messages[before - HELLO]); /* the first three */
-	}
-}
-
-static void expect_refusals(struct test *t, int socket, enum before before, const char *what)
-{
-	struct wire_message m;
-	struct arena a;
-
-	arena_init(&a, LIMIT_UNPACKED_BYTES);
-	while (raw_next(socket, &a, &m)) {
-		bool refused = m.type == WIRE_REFUSAL && m.refusal.code != 0;
-
-		refused = refused ||
-			  (m.type == WIRE_PERMISSION_REPLY && m.permission_reply.code != 0 &&
-			   m.permission_reply.status == RM_STATUS_INSUFFICIENT_PERMISSIONS);
-		if (before == IN_STANDBY && m.type == WIRE_AGENT_REGISTERED) {
-			continue;
-		}
-		if (!refused) {
-			fail_msg("%s is answered with %s", what, wire_type_to_string(m.type));
-		}
-		t->refusals++;
-	}
-	arena_deinit(&a);
-	close(socket);
-	t->tries++;
-}
-
-static void say(struct test *t, enum before before, const struct wire_message *m)
-{
-	int socket = raw_connect(t->f, USER_BOB);
-	struct buffer b = { 0 };
-
-	prepend(t, &b, before);
-	append(&b, m);
-	raw_send_bytes(socket, b.data + b.start, buffer_length(&b), t->device);
-	if (before == HALF_A_FRAME || before == IN_STANDBY) {
-		/* it waits for more */
-		assert_int_equal(shutdown(socket, SHUT_WR), 0);
-	}
-	expect_refusals(t, socket, before, wire_type_to_string(m->type));
-	buffer_deinit(&b);
-}
-
-/* Types that there are not, without content. */
-static void say_types(struct test *t)
-{
-	for (uint16_t type = 0; type < TYPES_END; type++) {
-		int socket = raw_connect(t->f, USER_BOB);
-
-		raw_send_header(socket, 0, type, 0);
-		shutdown(socket, SHUT_WR);
-		expect_refusals(t, socket, type == WIRE_AGENT_HELLO ? IN_STANDBY : NOTHING,
-				"a type without content");
-	}
-}
-
-static void say_everything(struct test *t)
-{
-	collect(t);
 	for (enum before before = 0; before < BEFORES; before++) {
-		for (size_t i = 0; i < t->n_messages; i++) {
-			say(t, before, &t->messages[i]);
+		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+			say_after(before, all, i);
 		}
 	}
-	say_types(t);
+	say_types();
 }
 
-static void expect_nothing(struct fixture *f, const char *operators)
+/* The number of the granter's last request, but for signs of life. */
+static uint64_t last_asked(void)
 {
-	size_t rounds = requirement_amount(10, 500);
-	struct test t = { .f = f, .device = raw_control_device() };
+	uint64_t last = last_granter_request(GRANTER_OPEN).id;
 
-	fixture_need_root();
-	fixture_limit(1000);
-	fixture_start_strict_daemon(t.f, "--set", "allow-users=1234", "--set", operators, NULL);
-	for (size_t round = 0; round < rounds; round++) {
-		for (enum scene scene = 0; scene < SCENES; scene++) {
-			uint64_t allocations, frees;
-
-			enter(&t, scene);
-			allocations = fixture_counter(t.f, "allocs");
-			frees = fixture_counter(t.f, "frees");
-			say_everything(&t);
-			if (fixture_counter(t.f, "allocs") != allocations ||
-			    fixture_counter(t.f, "frees") != frees) {
-				fail_msg("the driver was asked (%s)", scene_names[scene]);
-			}
-			leave(&t, scene);
-		}
+	for (enum granter_op op = GRANTER_CLOSE; op <= GRANTER_ALLOC; op++) {
+		last = last_granter_request(op).id > last ? last_granter_request(op).id : last;
 	}
-	close(t.device);
-	assert_int_equal(count_text(t.f->daemon->err, "of uid 1235 (uid 1235"), 0); /* a grant */
-	expect_no_owner(t.f);
-	expect_no_objects(t.f);
+	return last;
+}
+
+static void expect_nothing(bool beside_operators)
+{
+	t = (__typeof__(t)){ .beside_operators = beside_operators };
+	for (enum scene scene = 0; scene < SCENES; scene++) {
+		uint64_t before;
+
+		enter(scene);
+		before = last_asked();
+		say_everything();
+		assert_int_equal(last_asked(), before);
+		leave(scene);
+	}
 	requirement_figure("R11",
 			   "%zu connections of a user who is not allowed, in %d states: %zu "
-			   "refusals, nothing else, 0 ioctls",
+			   "refusals, nothing else, and the granter is asked nothing",
 			   t.tries, SCENES, t.refusals);
 }
 
-SYSTEM_TEST(who_is_not_allowed_gets_nothing)
+static void have_operators(struct config *c)
 {
-	expect_nothing(*state, "operator-captures=no");
+	c->policy.operator_captures = true;
 }
 
-SYSTEM_TEST(who_is_not_allowed_gets_nothing_beside_operators)
+static void have_none(struct config *c)
 {
-	expect_nothing(*state, "operator-captures=yes");
+	c->policy.operator_captures = false;
+}
+
+FRONT_TEST(who_is_not_allowed_gets_nothing)
+{
+	change_settings(have_none);
+	expect_nothing(false);
+}
+
+FRONT_TEST(who_is_not_allowed_gets_nothing_beside_operators)
+{
+	change_settings(have_operators);
+	expect_nothing(true);
 }
