@@ -25,16 +25,9 @@ static bool is_granted(struct fixture *f, const char *token, int device)
 	return raw_ask_patiently(f, USER_ANN, &m, device).granted;
 }
 
-static bool permits; /* in place of captures */
-
-static struct gpuctr_capture_options wish(void)
-{
-	return permits ? recorder_permit_options() : recorder_options();
-}
-
 static void hold(struct recorder *r, struct fixture *f)
 {
-	const struct gpuctr_capture_options options = wish();
+	const struct gpuctr_capture_options options = recorder_options();
 
 	recorder_connect(r, f, USER_ANN);
 	recorder_open(r, &options);
@@ -73,7 +66,7 @@ static unsigned revoke_once(struct fixture *f, pid_t bob, int device)
 
 static void expect_refused_beside(struct fixture *f)
 {
-	const struct gpuctr_capture_options options = wish();
+	const struct gpuctr_capture_options options = recorder_options();
 	struct recorder r;
 
 	recorder_connect(&r, f, USER_ANN);
@@ -84,8 +77,10 @@ static void expect_refused_beside(struct fixture *f)
 	recorder_disconnect(&r);
 }
 
-static void let_strangers_come(struct fixture *f, size_t rounds)
+SYSTEM_TEST(a_stranger_ends_the_lease_in_time)
 {
+	size_t rounds = requirement_amount(20, ROUNDS_MAX);
+	struct fixture *f = *state;
 	CLEAN_FD int device = raw_control_device();
 	unsigned worst = 0, sum = 0;
 	struct program *bob;
@@ -103,27 +98,13 @@ static void let_strangers_come(struct fixture *f, size_t rounds)
 		expect_no_owner(f);
 		fixture_set_process(f, 0, 0);
 	}
-	requirement_figure(
-		"R7",
-		"%zu strangers%s: the holder is granted nothing more after %u ms (mean), "
-		"%u ms (worst); nothing is granted beside one",
-		rounds, permits ? " of permits" : "", sum / (unsigned)rounds, worst);
+	requirement_figure("R7",
+			   "%zu strangers: the holder is granted nothing more after %u ms (mean), "
+			   "%u ms (worst); nothing is granted beside one",
+			   rounds, sum / (unsigned)rounds, worst);
 	if (requirement_times_hold()) {
 		assert_true(sum / rounds <= REVOKED_MS);
 		assert_true(worst <= 2 * REVOKED_MS); /* on a busy machine */
 	}
 	expect_service(f, PATIENCE_MS);
-}
-
-SYSTEM_TEST(a_stranger_ends_the_lease_in_time)
-{
-	permits = false;
-	let_strangers_come(*state, requirement_amount(20, ROUNDS_MAX));
-}
-
-SYSTEM_TEST(and_a_permit)
-{
-	permits = true;
-	let_strangers_come(*state, requirement_amount(10, ROUNDS_MAX));
-	permits = false;
 }

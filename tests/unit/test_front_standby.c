@@ -150,6 +150,8 @@ FRONT_TEST(test_a_refusal_tells_no_pid_and_no_owner)
 		assert_null(strstr(message, pid));
 		assert_null(strstr(message, "uid"));
 		assert_non_null(strstr(message, "process 1 is none of yours"));
+		assert_non_null(strstr(message, i == 0 ? "nobody captures other users' programs"
+						       : "you are no operator of this machine"));
 	}
 	change_settings(let_nobody_operate);
 	capture_as(ROOT, program);
