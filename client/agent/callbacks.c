@@ -85,12 +85,9 @@ static bool stream_capture_ended(CUresult result)
  */
 static void wait_for_turns(struct capture *c)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
-
-	for (size_t i = 0; i < n; i++) {
-		if (gate_lock(&contexts[i]->gate, &c->patience)) {
-			lock_release(&contexts[i]->gate.lock);
+	contexts_for_each(r, c) {
+		if (gate_lock(&r->gate, &c->patience)) {
+			lock_release(&r->gate.lock);
 		}
 	}
 }

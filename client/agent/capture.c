@@ -363,7 +363,6 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
 	c->activity = activity;
 	c->connection = connection;
 	c->method = &method_ranges;
-	list_init(&c->contexts);
 	stream_captures_init(&c->stream_captures);
 	lock_init(&c->lock, LOCK_LEAF);
 	lock_init(&c->devices_lock, LOCK_PART);

@@ -55,8 +55,8 @@ struct capture {
 	struct lock times_lock; /* protects has_times while tracing begins */
 	bool has_times;		/* the source of kernels' times is decided */
 
-	struct lock lock;     /* protects the list; not held during calls of the driver */
-	struct list contexts; /* struct ranges */
+	struct lock lock; /* of whoever adds a context; not held during calls of the driver */
+	_Atomic(struct ranges *) contexts; /* contexts.h */
 	struct lock devices_lock;
 	struct device_info *devices[LIMIT_GPUS];
 	size_t n_devices;

@@ -4,9 +4,8 @@
 /* The CUDA contexts of a captured process: found at their first launch in the capture, or when a
  * stream is made in them, and kept until the capture is freed. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "client/agent/ranges.h"
 
@@ -14,8 +13,20 @@ enum { CONTEXTS_MAX = 256 }; /* at a time; launches in others are not measured *
 
 /* --- contexts.c: which there are --- */
 
-/* Lists the present contexts. */
-size_t contexts_list(struct capture *c, struct ranges **ret);
+/* r, or the next one of the capture's list that has not ended. */
+static inline struct ranges *contexts_present(struct ranges *r)
+{
+	while (r && !atomic_load(&r->context)) {
+		r = r->next;
+	}
+	return r;
+}
+
+/* Each present context. The list needs no lock: contexts are put before its first one, and stay in
+ * it. */
+#define contexts_for_each(r, c)                                                     \
+	for (struct ranges *r = contexts_present(atomic_load(&(c)->contexts)); (r); \
+	     (r) = contexts_present((r)->next))
 
 /* Finds or adds the context; NULL: there are too many, or out of memory. */
 struct ranges *contexts_find(struct capture *c, CUcontext context);

@@ -57,13 +57,9 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 static bool for_each(struct capture *c, uint64_t patience_ns,
 		     bool (*act)(struct capture *, struct ranges *), unsigned *ret_busy)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
 	bool all = true;
 
-	for (size_t i = 0; i < n; i++) {
-		struct ranges *r = contexts[i];
-
+	contexts_for_each(r, c) {
 		if (!lock_until(&r->gate.lock, clock_now_ns() + patience_ns)) {
 			++*ret_busy;
 			continue;
@@ -118,19 +114,22 @@ static bool shut_all_out(struct capture *c, struct ranges *r, const char *call)
 bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
 			  void *argument)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts), n_locked = 0;
+	struct ranges *locked[CONTEXTS_MAX];
+	size_t n = 0;
 	bool quiet = true;
 
-	while (quiet && n_locked < n && lock_try(&contexts[n_locked]->gate.lock)) {
-		quiet = shut_all_out(c, contexts[n_locked++], call);
+	contexts_for_each(r, c) {
+		quiet = quiet && n < CONTEXTS_MAX && lock_try(&r->gate.lock);
+		if (quiet) {
+			locked[n++] = r;
+			quiet = shut_all_out(c, r, call);
+		}
 	}
-	quiet = quiet && n_locked == n;
 	if (quiet) {
 		act(argument);
 	}
-	while (n_locked > 0) {
-		struct ranges *r = contexts[--n_locked];
+	while (n > 0) {
+		struct ranges *r = locked[--n];
 
 		gate_enter_call(&r->gate, NULL);
 		gate_let_in(&r->gate);

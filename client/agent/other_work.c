@@ -112,12 +112,9 @@ void other_work_on_call(struct capture *c, struct section *v, CUpti_CallbackId i
 /* The calling thread's context is current in the call, the others are not. */
 static void disturb_others(struct capture *c, CUcontext current)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
-
-	for (size_t i = 0; i < n; i++) {
-		if (contexts[i]->context != current) {
-			guard_disturb(contexts[i], &(struct guard_work){ .launch = true });
+	contexts_for_each(r, c) {
+		if (r->context != current) {
+			guard_disturb(r, &(struct guard_work){ .launch = true });
 		}
 	}
 }

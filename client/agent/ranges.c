@@ -103,13 +103,9 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
  * them back at its own next launch. */
 static bool take_over(struct capture *c, struct ranges *r)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
 	bool any = false;
 
-	for (size_t i = 0; i < n; i++) {
-		struct ranges *other = contexts[i];
-
+	contexts_for_each(other, c) {
 		if (other == r || other->device != r->device || !lock_try(&other->gate.lock)) {
 			continue;
 		}

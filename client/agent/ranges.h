@@ -11,7 +11,6 @@
 #include "client/agent/gate.h"
 #include "client/agent/guard.h"
 #include "client/agent/profiler.h"
-#include "proto/base/list.h"
 #include "proto/wire/limits.h"
 
 enum ranges_state {
@@ -38,7 +37,7 @@ struct ranges_image {
  * searches for a context reads context (NULL: it has ended) and device (UINT32_MAX: not known yet)
  * without the lock. */
 struct ranges {
-	struct list link;
+	struct ranges *next; /* in the capture's list */
 	struct gate gate;
 	_Atomic(CUcontext) context;
 	_Atomic(uint32_t) device;

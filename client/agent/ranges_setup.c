@@ -6,6 +6,7 @@
 
 #include "client/agent/capture.h"
 #include "client/agent/confined.h"
+#include "client/agent/contexts.h"
 #include "client/agent/permission.h"
 #include "client/agent/trace.h"
 
@@ -58,15 +59,12 @@ void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUpti
 
 static bool has_sibling(struct capture *c, const struct ranges *r)
 {
-	bool found = false;
-
-	LOCK_SCOPE(&c->lock);
-	list_for_each(l, &c->contexts) {
-		const struct ranges *other = list_entry(l, struct ranges, link);
-
-		found = found || (other != r && other->device == r->device && other->context);
+	contexts_for_each(other, c) {
+		if (other != r && other->device == r->device) {
+			return true;
+		}
 	}
-	return found;
+	return false;
 }
 
 static void tell_busy(struct capture *c, struct ranges *r, const char *call)

@@ -74,12 +74,9 @@ static void notice_stop(struct watch *w)
 
 void watch_calls(struct capture *c)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
-
 	notice_stop(&c->watch);
-	for (size_t i = 0; i < n; i++) {
-		look_at_call(c, contexts[i]);
+	contexts_for_each(r, c) {
+		look_at_call(c, r);
 	}
 }
 
@@ -117,12 +114,7 @@ static void look_at_work(struct capture *c, struct ranges *r)
 
 void watch_look(struct capture *c)
 {
-	struct ranges *contexts[CONTEXTS_MAX];
-	size_t n = contexts_list(c, contexts);
-
-	for (size_t i = 0; i < n; i++) {
-		struct ranges *r = contexts[i];
-
+	contexts_for_each(r, c) {
 		if (!lock_try(&r->gate.lock)) {
 			continue;
 		}

@@ -29,16 +29,6 @@ static struct {
 	unsigned n_flushed; /* times that CUPTI was asked for kernels' times */
 } delivered;
 
-size_t contexts_list(struct capture *capture, struct ranges **ret)
-{
-	size_t n = atomic_load(&capture->n_contexts);
-
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = &contexts[i];
-	}
-	return n;
-}
-
 struct device_info *devices_find(struct capture *capture)
 {
 	(void)capture;
@@ -87,7 +77,8 @@ static inline void add_context(uint32_t device)
 	devices[i] = (struct device_info){ .index = device, .host.v = &gpu_profiler.host };
 	lock_init(&devices[i].lock, LOCK_LEAF);
 	new->info = &devices[i];
-	list_append(&c.contexts, &new->link);
+	new->next = atomic_load(&c.contexts);
+	atomic_store(&c.contexts, new);
 	atomic_store(&c.n_contexts, i + 1);
 }
 
@@ -105,7 +96,6 @@ static inline void capture(uint32_t passes)
 	for (uint32_t i = 0; i < passes; i++) {
 		c.passes.v[i].metrics = (struct wire_strings){ 1, &names[i] };
 	}
-	list_init(&c.contexts);
 	lock_init(&c.lock, LOCK_LEAF);
 	deliver_init(&c.deliver);
 	c.deliver.welcome = &welcome;

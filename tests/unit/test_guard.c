@@ -465,7 +465,6 @@ static void measure_last(uint64_t takes_ns)
 {
 	lock_init(&r.gate.lock, LOCK_CONTEXT);
 	r.object = (void *)&r;
-	r.context = (CUcontext)&r;
 	batch.n = 1;
 	r.last_launch_ns = made_clock.now_ns;
 	assert_true(may_open(0, 1));
@@ -515,7 +514,6 @@ GUARD_TEST(a_range_that_does_not_begin_stands_still)
 		use_several();
 		lock_init(&r.gate.lock, LOCK_CONTEXT);
 		r.object = (void *)&r;
-		r.context = (CUcontext)&r;
 		batch.n = 1;
 		r.last_launch_ns = made_clock.now_ns;
 		assert_true(may_open(0, 1));
