@@ -48,11 +48,31 @@ static bool take_span(struct activity *v, struct launch *l)
 	return true;
 }
 
-/* A graph may have several records, so graphs are asked for after the kernels. Returns how many
- * launches have no record yet. */
-static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
+/* What a look at a batch's launches without a time has found. */
+struct seen {
+	size_t missing;	 /* launches that have no record yet */
+	size_t open;	 /* graphs of which it is not known whether all kernels have come */
+	uint64_t n_came; /* kernels of graphs */
+};
+
+/* With the lock. */
+static void look_at(struct activity *v, struct launch *l, bool split, struct seen *s)
 {
-	size_t missing = 0;
+	enum graph_here here;
+
+	if (!split) {
+		s->missing += !take_span(v, l);
+	} else {
+		here = graphs_look(&v->graphs, l->correlation, &s->n_came);
+		s->missing += here == GRAPH_NOTHING;
+		s->open += here == GRAPH_SOME;
+	}
+}
+
+/* split: graphs are told as their kernels. */
+static struct seen look(struct activity *v, struct batch *b, bool graphs, bool split)
+{
+	struct seen seen = { 0 };
 
 	for (size_t i = 0; i < b->n;) {
 		size_t end = b->n - i > ACTIVITY_AT_ONCE ? i + ACTIVITY_AT_ONCE : b->n;
@@ -61,20 +81,38 @@ static size_t take_spans(struct activity *v, struct batch *b, bool graphs)
 		for (; i < end; i++) {
 			struct launch *l = &b->launches[i];
 
-			missing += is_pending(l) && (l->kind == GPUCTR_LAUNCH_GRAPH) == graphs &&
-				   !take_span(v, l);
+			if (is_pending(l) && (l->kind == GPUCTR_LAUNCH_GRAPH) == graphs) {
+				look_at(v, l, split, &seen);
+			}
 		}
 	}
-	return missing;
+	return seen;
+}
+
+/* Of a graph whose kernels have not come, but copies. */
+static void take_copied(struct activity *v, struct launch *l)
+{
+	const struct graph_launch *g = graphs_find(&v->graphs, l->correlation);
+
+	if (g && g->n_came == 0 && g->copied) {
+		l->start_ns = g->begin_ns;
+		l->duration_ns = g->end_ns - g->begin_ns;
+		l->clock = GPUCTR_CLOCK_GPU;
+	}
 }
 
 /* Of graphs, kernels may still come. */
-static void forget_rest(struct activity *v, const struct batch *b)
+static void give_up_rest(struct activity *v, const struct batch *b)
 {
 	LOCK_SCOPE(&v->lock);
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->launches[i].clock == GPUCTR_CLOCK_NONE) {
-			spans_forget(&v->spans, b->launches[i].correlation);
+		struct launch *l = &b->launches[i];
+
+		if (is_pending(l) && l->kind == GPUCTR_LAUNCH_GRAPH && !v->whole) {
+			take_copied(v, l);
+		}
+		if (l->clock == GPUCTR_CLOCK_NONE) {
+			spans_forget(&v->spans, l->correlation);
 		}
 	}
 }
@@ -83,9 +121,10 @@ struct pace {
 	unsigned pause_ms, flush_ms; /* between two looks, and between two flushes */
 };
 
-static struct pace pace_of(const struct activity *v)
+static struct pace pace_of(const struct activity *v, bool split)
 {
-	return !v->patient	       ? (struct pace){ PAUSE_MS, PAUSE_MS }
+	return split		       ? (struct pace){ PAUSE_GRAPHS_MS, PAUSE_GRAPHS_MS }
+	       : !v->patient	       ? (struct pace){ PAUSE_MS, PAUSE_MS }
 	       : activity_is_ending(v) ? (struct pace){ PAUSE_ENDING_MS, FLUSH_ENDING_MS }
 				       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
 }
@@ -116,31 +155,37 @@ static void pause_for(struct activity *v, unsigned ms)
 	}
 }
 
-/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over. */
+/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over: of
+ * kernels of graphs, until there are as many as last time, or no more come. A graph may have
+ * several records, so graphs are asked for after the kernels. Returns how many launches have none.
+ */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
-	size_t missing = take_spans(v, b, graphs);
-	bool hopeless = false;
+	bool split = graphs && !v->whole, settled = false, hopeless = false;
+	struct seen before, now = look(v, b, graphs, split);
 	unsigned unflushed_ms = 0;
 
 	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
-	while (missing > 0 && clock_now_ns() < until_ns && !hopeless) {
-		struct pace pace = pace_of(v);
+	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !hopeless && !settled &&
+	       !(split && activity_is_crowded(v))) {
+		struct pace pace = pace_of(v, split);
 
 		pause_for(v, pace.pause_ms);
 		unflushed_ms += pace.pause_ms;
-		hopeless = is_hopeless(v, b);
+		hopeless = !split && is_hopeless(v, b);
 		if (unflushed_ms >= pace.flush_ms || hopeless) {
 			unflushed_ms = 0;
 			activity_flush_quietly(v);
 		}
-		missing = take_spans(v, b, graphs);
+		before = now;
+		now = look(v, b, graphs, split);
+		settled = now.missing == 0 && now.n_came == before.n_came;
 	}
-	if (missing > 0 && v->patient && !hopeless) {
+	if (now.missing > 0 && v->patient && !hopeless) {
 		activity_flush_forced(v);
-		missing = take_spans(v, b, graphs);
+		now = look(v, b, graphs, split);
 	}
-	return missing;
+	return now.missing;
 }
 
 /* Records that CUPTI drops or gives to another user of CUPTI never come, so later batches wait for
@@ -155,73 +200,6 @@ static unsigned next_patience(const struct activity *v, bool missing)
 	return v->patient && half < PATIENCE_AHEAD_LEAST_MS ? PATIENCE_AHEAD_LEAST_MS : half;
 }
 
-/* Of a graph whose kernels have not come, but copies. */
-static bool take_copied(struct activity *v, struct launch *l)
-{
-	const struct graph_launch *g;
-
-	LOCK_SCOPE(&v->lock);
-	g = graphs_find(&v->graphs, l->correlation);
-	if (!g || g->n_came > 0 || !g->copied) {
-		return false;
-	}
-	l->start_ns = g->begin_ns;
-	l->duration_ns = g->end_ns - g->begin_ns;
-	l->clock = GPUCTR_CLOCK_GPU;
-	return true;
-}
-
-/* How many launches of graphs have no record yet, nor a time; of how many it is not known whether
- * all kernels have come, and how many have. */
-struct graphs_seen {
-	size_t missing, open;
-	uint64_t n_came;
-};
-
-static struct graphs_seen look_at_graphs(struct activity *v, const struct batch *b)
-{
-	struct graphs_seen seen = { 0 };
-
-	LOCK_SCOPE(&v->lock);
-	for (size_t i = 0; i < b->n; i++) {
-		enum graph_here here;
-
-		if (!is_pending(&b->launches[i]) || b->launches[i].kind != GPUCTR_LAUNCH_GRAPH) {
-			continue;
-		}
-		here = graphs_look(&v->graphs, b->launches[i].correlation, &seen.n_came);
-		seen.missing += here == GRAPH_NOTHING;
-		seen.open += here == GRAPH_SOME;
-	}
-	return seen;
-}
-
-/* Waits until kernels of each graph have come, as many as last time, or until no more do. */
-static size_t collect_graphs(struct activity *v, struct batch *b, uint64_t until_ns)
-{
-	struct graphs_seen before, now = look_at_graphs(v, b);
-
-	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !activity_is_crowded(v)) {
-		before = now;
-		pause_for(v, PAUSE_GRAPHS_MS);
-		activity_flush_quietly(v);
-		now = look_at_graphs(v, b);
-		if (now.missing == 0 && now.n_came == before.n_came) {
-			break;
-		}
-	}
-	if (now.missing > 0) {
-		activity_flush_forced(v);
-		now = look_at_graphs(v, b);
-	}
-	for (size_t i = 0; i < b->n; i++) {
-		if (is_pending(&b->launches[i]) && b->launches[i].kind == GPUCTR_LAUNCH_GRAPH) {
-			take_copied(v, &b->launches[i]);
-		}
-	}
-	return now.missing;
-}
-
 void activity_fill(struct activity *v, struct batch *b)
 {
 	uint64_t until_ns;
@@ -232,9 +210,8 @@ void activity_fill(struct activity *v, struct batch *b)
 	}
 	until_ns = clock_now_ns() + v->patience_ms * CLOCK_NS_PER_MS;
 	kernels = missing = collect(v, b, false, until_ns);
-	missing += v->name_kernel && !v->whole ? collect_graphs(v, b, until_ns)
-					       : collect(v, b, true, until_ns);
-	forget_rest(v, b);
+	missing += collect(v, b, true, until_ns);
+	give_up_rest(v, b);
 	activity_look_for_others(v, kernels > 0, OTHERS_BATCHES);
 	v->patience_ms = next_patience(v, missing > 0 && activity_repeated(v).n == 0);
 }
