@@ -98,31 +98,21 @@ bool activity_is_crowded(struct activity *v)
 	return v->graphs.n_kernels >= GRAPHS_CROWD;
 }
 
-/* Not while a capture ends, which has no thread to tell then. */
-static void tell_crowd(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	if (v->started && v->on_crowd) {
-		v->on_crowd(v->userdata);
-	}
-}
-
 static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t *buffer,
 				    size_t size, size_t valid)
 {
 	struct activity *v = self;
 	CUpti_Activity *record = NULL;
-	size_t dropped = 0;
-	bool crowded, given_up, ours;
+	size_t dropped = 0, waited;
+	bool given_up, ours;
 
 	(void)size;
 	if (!buffer) {
 		return;
 	}
-	crowded = activity_is_crowded(v);
 	lock_acquire(&v->lock);
-	given_up = buffers_is_given_up(&v->buffers, buffer);
-	ours = buffers_are_ours(&v->buffers, buffer);
+	waited = v->graphs.n_kernels;
+	ours = buffers_know(&v->buffers, buffer, &given_up);
 	lock_release(&v->lock);
 	if (!ours) {
 		atomic_store(&v->others.were_first, true);
@@ -135,10 +125,12 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	v->dropped += dropped;
 	v->others.n_heard++;
 	buffers_take_back(&v->buffers, buffer);
-	lock_release(&v->lock);
-	if (!crowded && activity_is_crowded(v)) {
-		tell_crowd(v);
+	/* Not while a capture ends, which has no thread to tell then. */
+	if (waited < GRAPHS_CROWD && v->graphs.n_kernels >= GRAPHS_CROWD && v->started &&
+	    v->on_crowd) {
+		v->on_crowd(v->userdata);
 	}
+	lock_release(&v->lock);
 }
 
 /* --- launches --- */

@@ -52,8 +52,8 @@ struct activity {
 	bool (*is_ending)(void *userdata); /* does somebody wait for the rest? */
 	/* Each kernel of a graph is told; NULL: a graph is told as one. Fills in the number of a
 	 * kernel of this name, and says whether the filter selects it. Called by CUPTI's threads,
-	 * with the lock, and not after activity_stop(). on_crowd then says without it that many
-	 * kernels wait; graphs.counters is set, too. */
+	 * with the lock, and not after activity_stop(). on_crowd then says that many kernels
+	 * wait; graphs.counters is set, too. */
 	bool (*name_kernel)(void *userdata, const char *name, struct launch *l,
 			    uint32_t static_shared_bytes, uint32_t registers);
 	void (*on_crowd)(void *userdata);

@@ -255,8 +255,8 @@ static void note_lost(struct activity *v, const struct graph_told *told)
 	struct pack_copy lost = { .kind = GPUCTR_COPY_LOST, .start_ns = UINT64_MAX };
 	uint64_t end_ns = 0, longest_ns = 0, more_ns;
 
-	for (const struct graph_kernel *k = told->kernels.first; k; k = k->next) {
-		const struct launch *l = &k->launch;
+	for (size_t i = 0; i < told->kernels.n; i++) {
+		const struct launch *l = &told->kernels.v[i];
 
 		lost.device = l->device;
 		lost.start_ns = l->start_ns < lost.start_ns ? l->start_ns : lost.start_ns;

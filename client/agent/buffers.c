@@ -78,24 +78,21 @@ static void discard(struct buffers *b, struct buffer_head *head)
 	forget(b, head);
 }
 
-static const struct buffer_head *find_given(const struct buffers *b, const void *data)
-{
-	const struct buffer_head *head = b->given;
-
-	while (head && head->data != data) {
-		head = head->next;
-	}
-	return head;
-}
-
-/* NULL: it is not ours. */
-static struct buffer_head *take_given(struct buffers *b, const void *data)
+/* Where in the list it is; NULL there: it is not ours. */
+static struct buffer_head **find_given(struct buffers *b, const void *data)
 {
 	struct buffer_head **at = &b->given;
 
 	while (*at && (*at)->data != data) {
 		at = &(*at)->next;
 	}
+	return at;
+}
+
+static struct buffer_head *take_given(struct buffers *b, const void *data)
+{
+	struct buffer_head **at = find_given(b, data);
+
 	if (!*at) {
 		return NULL;
 	}
@@ -191,16 +188,12 @@ void *buffers_give(struct buffers *b, size_t *ret_bytes)
 	return head->data;
 }
 
-bool buffers_are_ours(const struct buffers *b, const void *data)
+bool buffers_know(struct buffers *b, const void *data, bool *ret_is_given_up)
 {
-	return find_given(b, data) != NULL;
-}
+	const struct buffer_head *head = *find_given(b, data);
 
-bool buffers_is_given_up(const struct buffers *b, const void *data)
-{
-	const struct buffer_head *head = find_given(b, data);
-
-	return (head && head->surplus) || b->n_surplus > SURPLUS_MANY;
+	*ret_is_given_up = (head && head->surplus) || b->n_surplus > SURPLUS_MANY;
+	return head != NULL;
 }
 
 void buffers_take_back(struct buffers *b, void *data)

@@ -14,10 +14,8 @@ struct buffers {
 	size_t n_given;	     /* that CUPTI has, of both */
 	size_t n_marked;     /* of those, at the last mark and still */
 	unsigned mark;
-	bool over;	  /* the capture: what CUPTI returns is freed */
-	unsigned forcing; /* threads in a forced flush */
-	size_t filled;	  /* bytes, since since_ns */
-	uint64_t since_ns;
+	bool over;		   /* the capture: what CUPTI returns is freed */
+	unsigned forcing;	   /* threads in a forced flush */
 	struct buffer_head *given; /* the last one first */
 	struct buffer_head *spare;
 	struct buffer_head *resting; /* the oldest first */
@@ -31,12 +29,10 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max);
  * out of memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
 
-/* Has CUPTI this buffer from here? Others belong to the program. */
-bool buffers_are_ours(const struct buffers *b, const void *data);
-
-/* CUPTI has filled it: are the records in it to be given up? Those of surplus ones are; where there
- * are many of these, all are, until there are fewer. */
-bool buffers_is_given_up(const struct buffers *b, const void *data);
+/* Has CUPTI this buffer from here? Others belong to the program. *ret_is_given_up: are the records
+ * in it to be given up? Those of surplus ones are; where there are many of these, all are, until
+ * there are fewer. */
+bool buffers_know(struct buffers *b, const void *data, bool *ret_is_given_up);
 
 /* CUPTI returns it. It may be used again, at once or later, or is freed. One that is not ours is
  * left alone. */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "proto/base/array.h"
+
 /* CUPTI gives each kernel of a graph a record with the correlation id of the launch (H200, CUPTI
  * 2025.3), in no promised order, and says nowhere how many there will be. As many as when the graph
  * was launched last is what is waited for.
@@ -40,12 +42,7 @@ size_t graph_kernels_free(struct graph_kernels *list)
 {
 	size_t n = list->n;
 
-	while (list->first) {
-		struct graph_kernel *next = list->first->next;
-
-		free(list->first);
-		list->first = next;
-	}
+	free(list->v);
 	*list = (struct graph_kernels){ 0 };
 	return n;
 }
@@ -169,47 +166,25 @@ enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_
 
 /* --- records --- */
 
-static void append(struct graph_kernels *list, struct graph_kernel *k)
+/* False: it is dropped. */
+static bool keep(struct graphs *g, struct graph_launch *l, const struct launch *k)
 {
-	if (list->last) {
-		list->last->next = k;
-	} else {
-		list->first = k;
-	}
-	list->last = k;
-	list->n++;
-}
+	struct graph_kernels *list = l->fate == GRAPH_WAITS ? &l->kernels : &g->late;
+	struct launch *kept;
 
-/* NULL: it is dropped. */
-static struct graph_kernel *keep(struct graphs *g, struct graph_kernels *list,
-				 const struct launch *k)
-{
-	struct graph_kernel *kept = g->n_kernels < GRAPHS_KERNELS_MAX && k->function != 0
-					    ? malloc(sizeof(*kept))
-					    : NULL;
-
-	if (!kept) {
+	if (g->n_kernels >= GRAPHS_KERNELS_MAX || k->function == 0 ||
+	    !array_make_room(&list->v, sizeof(*list->v), list->n, &list->max)) {
 		atomic_fetch_add(&g->counters->dropped, 1);
-		return NULL;
-	}
-	*kept = (struct graph_kernel){ .launch = *k };
-	append(list, kept);
-	g->n_kernels++;
-	return kept;
-}
-
-static bool keep_of(struct graphs *g, struct graph_launch *l, const struct launch *k)
-{
-	struct graph_kernel *kept = keep(g, l->fate == GRAPH_WAITS ? &l->kernels : &g->late, k);
-
-	if (!kept) {
 		return false;
 	}
-	kept->launch.thread = l->thread;
-	kept->launch.path = l->path;
-	kept->launch.set = l->set;
+	g->n_kernels++;
+	kept = &list->v[list->n++];
+	*kept = *k;
+	kept->thread = l->thread;
+	kept->path = l->path;
+	kept->set = l->set;
 	if (k->clock == GPUCTR_CLOCK_NONE) {
-		kept->launch.start_ns = l->start_ns;
+		kept->start_ns = l->start_ns;
 	}
 	return true;
 }
@@ -236,7 +211,7 @@ bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
 		atomic_fetch_add(&g->counters->filtered, 1);
 		return false;
 	}
-	return keep_of(g, l, k);
+	return keep(g, l, k);
 }
 
 void graphs_add_copy(struct graphs *g, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns)

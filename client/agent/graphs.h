@@ -13,15 +13,10 @@
 
 enum { GRAPHS_BITS = 13, GRAPHS_WAYS = 8, GRAPHS_SIZES = 1024, GRAPHS_KERNELS_MAX = 1 << 18 };
 
-struct graph_kernel {
-	struct graph_kernel *next;
-	struct launch launch;
-};
-
 /* In the order in which they came. */
 struct graph_kernels {
-	struct graph_kernel *first, *last;
-	size_t n;
+	struct launch *v;
+	size_t n, max;
 };
 
 enum graph_fate {

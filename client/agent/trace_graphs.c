@@ -95,8 +95,8 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 {
 	size_t from = s->n;
 
-	for (const struct graph_kernel *k = list.first; k; k = k->next) {
-		add(c, s, &k->launch);
+	for (size_t i = 0; i < list.n; i++) {
+		add(c, s, &list.v[i]);
 	}
 	graph_kernels_free(&list);
 	if (s->n > from) {
@@ -227,8 +227,8 @@ static bool leave_out_graph(struct capture *c, const struct launch *l)
 {
 	struct graph_told told = activity_take_graph(c->activity, l);
 
-	for (const struct graph_kernel *k = told.kernels.first; k; k = k->next) {
-		activity_leave_out(c->activity, &k->launch);
+	for (size_t i = 0; i < told.kernels.n; i++) {
+		activity_leave_out(c->activity, &told.kernels.v[i]);
 	}
 	atomic_fetch_add(&c->counters.dropped, graph_kernels_free(&told.kernels));
 	return told.n_came > 0;

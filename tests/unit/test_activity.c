@@ -609,16 +609,13 @@ static void trace_node(unsigned flush, uint32_t correlation, uint64_t node, uint
 static size_t take_graph(struct fixture *f, size_t i, struct launch *ret, size_t most)
 {
 	struct graph_told told = activity_take_graph(&f->activity, &f->launches[i]);
-	size_t n = 0;
 
 	assert_true((told.n_came > 0) == (told.kernels.n > 0));
-	for (struct graph_kernel *k = told.kernels.first, *next; k; k = next) {
-		next = k->next;
-		assert_true(n < most);
-		ret[n++] = k->launch;
-		free(k);
+	assert_true(told.kernels.n <= most);
+	for (size_t k = 0; k < told.kernels.n; k++) {
+		ret[k] = told.kernels.v[k];
 	}
-	return n;
+	return graph_kernels_free(&told.kernels);
 }
 
 static void expect_copies(struct fixture *f, size_t wanted)
@@ -707,14 +704,14 @@ TEST(known_graphs_are_not_waited_for)
 	fake_flush(0);
 	late = activity_take_late(&f->activity);
 	assert_int_equal(late.n, 1);
-	assert_int_equal(late.first->launch.graph_node, 13);
+	assert_int_equal(late.v[0].graph_node, 13);
 	f->batch.n = 1; /* delivered for itself, it is not waited for */
-	f->launches[0] = late.first->launch;
+	f->launches[0] = late.v[0];
 	f->launches[0].clock = GPUCTR_CLOCK_NONE;
 	n = n_flushes;
 	activity_fill(&f->activity, &f->batch);
 	assert_int_equal(n_flushes, n);
-	free(late.first);
+	graph_kernels_free(&late);
 	stop_nodes(f);
 }
 
@@ -883,13 +880,14 @@ TEST(what_is_in_a_surplus_buffer_is_given_up)
 	uint8_t *given[200];
 	uint8_t *surplus = NULL;
 	size_t size, most, n_given = 0;
+	bool is_surplus;
 
 	launch(f, FIRST, GPUCTR_LAUNCH_KERNEL);
 	while (!surplus) {
 		assert_true(n_given < ARRAY_SIZE(given));
 		request(&given[n_given], &size, &most);
-		surplus = buffers_is_given_up(&f->activity.buffers, given[n_given]) ? given[n_given]
-										    : NULL;
+		buffers_know(&f->activity.buffers, given[n_given], &is_surplus);
+		surplus = is_surplus ? given[n_given] : NULL;
 		n_given += !surplus;
 	}
 	trace_stream(FIRST, 200, 1);

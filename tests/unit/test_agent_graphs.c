@@ -89,13 +89,13 @@ TEST_WITH(kernels_take_the_place_of_their_launch, setup, NULL)
 	list = what.kernels;
 	assert_true(what.n_came == 3 && what.lacks == 0);
 	assert_int_equal(list.n, 3);
-	assert_int_equal(list.first->launch.thread, 11);
-	assert_int_equal(list.first->launch.path.site, 12);
-	assert_int_equal(list.first->launch.path.opened, 3);
-	assert_int_equal(list.first->launch.set, 13);
-	assert_int_equal(list.first->launch.start_ns, 2001);
-	assert_int_equal(list.first->next->launch.graph_node, 2);
-	assert_int_equal(list.last->launch.start_ns, 1000); /* of the call */
+	assert_int_equal(list.v[0].thread, 11);
+	assert_int_equal(list.v[0].path.site, 12);
+	assert_int_equal(list.v[0].path.opened, 3);
+	assert_int_equal(list.v[0].set, 13);
+	assert_int_equal(list.v[0].start_ns, 2001);
+	assert_int_equal(list.v[1].graph_node, 2);
+	assert_int_equal(list.v[2].start_ns, 1000); /* of the call */
 	tell(list);
 	assert_int_equal(graphs.n_kernels, 0);
 	expect(3, 3, 0, 0);
