@@ -179,40 +179,38 @@ static void close_if_open(int fd)
 	}
 }
 
-static bool is_ready(struct courier_shared *s)
+/* Sleeps while nothing comes of the courier. False: time is over. */
+static bool sleep_until(struct courier_shared *s, uint32_t seen, uint64_t by_ns)
 {
-	return atomic_load(&s->start) == COURIER_READY;
-}
+	uint64_t now_ns = by_ns == COURIER_FOR_EVER ? 0 : clock_now_ns();
+	struct timespec t = clock_timespec(by_ns - now_ns);
 
-static bool wait_until(struct courier_shared *s, bool (*is)(struct courier_shared *s),
-		       uint64_t by_ns)
-{
-	for (;;) {
-		uint32_t seen = atomic_load(&s->to_program);
-		struct timespec t;
-		uint64_t now_ns;
-
-		if (is(s)) {
-			return true;
-		}
-		if (by_ns == COURIER_FOR_EVER) {
-			futex_wait(&s->to_program, seen, NULL);
-			continue;
-		}
-		now_ns = clock_now_ns();
-		if (now_ns >= by_ns) {
-			return false;
-		}
-		t = clock_timespec(by_ns - now_ns);
-		futex_wait(&s->to_program, seen, &t);
+	if (now_ns >= by_ns) {
+		return false;
 	}
+	futex_wait(&s->to_program, seen, by_ns == COURIER_FOR_EVER ? NULL : &t);
+	return true;
 }
+
+/* Whether it is by then. */
+#define WAIT_UNTIL(s, is, by_ns)                                \
+	({                                                      \
+		uint32_t seen_;                                 \
+		bool is_;                                       \
+                                                                \
+		do {                                            \
+			seen_ = atomic_load(&(s)->to_program);  \
+			is_ = (is);                             \
+		} while (!is_ && sleep_until(s, seen_, by_ns)); \
+		is_;                                            \
+	})
 
 static bool comes_in_time(struct courier_shared *s)
 {
+	uint64_t by_ns = clock_now_ns() + START_TIMEOUT_S * CLOCK_NS_PER_S;
 	uint32_t starts = COURIER_STARTS;
 
-	wait_until(s, is_ready, clock_now_ns() + START_TIMEOUT_S * CLOCK_NS_PER_S);
+	WAIT_UNTIL(s, atomic_load(&s->start) == COURIER_READY, by_ns);
 	return !atomic_compare_exchange_strong(&s->start, &starts, COURIER_LATE);
 }
 
@@ -327,44 +325,22 @@ ssize_t courier_write(const void *data, size_t bytes)
 
 /* --- waiting --- */
 
-static bool has_ended(struct courier_shared *s)
-{
-	return atomic_load(&s->ended);
-}
-
-static bool can_read(struct courier_shared *s)
-{
-	return courier_length(&s->in) > 0 || has_ended(s);
-}
-
-static bool can_write(struct courier_shared *s)
-{
-	return courier_length(&s->out) < COURIER_OUT_BYTES || has_ended(s);
-}
-
-static bool has_sent(struct courier_shared *s)
-{
-	return courier_length(&s->out) == 0 || has_ended(s);
-}
-
-static bool has_looked(struct courier_shared *s)
-{
-	return atomic_load(&s->looked) == atomic_load(&s->look_asked);
-}
-
-static bool has_rested(struct courier_shared *s)
-{
-	return atomic_load(&s->rested);
-}
-
 int courier_wait(bool to_read, uint64_t by_ns)
 {
-	return wait_until(shared(), to_read ? can_read : can_write, by_ns);
+	struct courier_shared *s = shared();
+
+	return WAIT_UNTIL(s,
+			  atomic_load(&s->ended) ||
+				  (to_read ? courier_length(&s->in) > 0
+					   : courier_length(&s->out) < COURIER_OUT_BYTES),
+			  by_ns);
 }
 
 void courier_flush(uint64_t by_ns)
 {
-	wait_until(shared(), has_sent, by_ns);
+	struct courier_shared *s = shared();
+
+	WAIT_UNTIL(s, atomic_load(&s->ended) || courier_length(&s->out) == 0, by_ns);
 }
 
 /* --- filters and the end --- */
@@ -382,7 +358,8 @@ static bool look(struct courier_shared *s, int32_t other)
 	atomic_store(&s->other_thread, other);
 	atomic_fetch_add(&s->look_asked, 1);
 	courier_wake(&s->to_courier);
-	if (!wait_until(s, has_looked, by_ns) || atomic_load(&s->filtered)) {
+	if (!WAIT_UNTIL(s, atomic_load(&s->looked) == atomic_load(&s->look_asked), by_ns) ||
+	    atomic_load(&s->filtered)) {
 		atomic_store(&courier.filtered, true);
 	}
 	return atomic_load(&courier.filtered) || atomic_load(&s->other_filtered);
@@ -426,7 +403,7 @@ void courier_rest(struct connection *l, uint64_t ns)
 
 	atomic_store(&s->rest_ms, (uint32_t)(ns / CLOCK_NS_PER_MS) + 1);
 	courier_wake(&s->to_courier);
-	wait_until(s, has_rested, COURIER_FOR_EVER);
+	WAIT_UNTIL(s, atomic_load(&s->rested), COURIER_FOR_EVER);
 	atomic_store(&s->quit, 1);
 	descriptor_leave(l->fd, l->file);
 	l->fd = -1;
