@@ -140,7 +140,7 @@ bool agent_start(struct capture *c, const char *token)
 	struct refusal why = { 0 };
 
 	if (open_libraries(&why) != 0) {
-		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
+		deliver_refusal(&c->deliver, &why);
 		return false;
 	}
 	return capture_start(c, agent.socket_path, token, &why) == 0;

@@ -66,11 +66,7 @@ static void tell_copies(struct capture *c)
 	size_t n;
 	struct pack_copy *v = activity_take_copies(c->activity, &n);
 
-	if (n > 0) {
-		deliver_take_connection(&c->deliver);
-		pack_send_copies(c->connection, &c->welcome, v, n, c->deliver.next_index);
-		deliver_lend_connection(&c->deliver);
-	}
+	deliver_send_copies(&c->deliver, v, n);
 	free(v);
 }
 
@@ -144,16 +140,16 @@ static bool stop_now(struct capture *c)
 	}
 	tell_copies(c);
 	if (filter_missed_all(&c->filter, &missed)) {
-		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+		deliver_refusal(&c->deliver, &missed);
 	}
 	if (apart_describe(c, text, sizeof(text))) {
 		deliver_notice(&c->deliver, GPUCTR_OK, text, "");
 	}
 	if (nvtx_filter_missed(&c->filter.nvtx, &c->welcome.selection, &missed)) {
-		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+		deliver_refusal(&c->deliver, &missed);
 	}
 	if (phase_missed(&c->filter.phase, &missed)) {
-		deliver_notice(&c->deliver, missed.code, missed.message, missed.remedy);
+		deliver_refusal(&c->deliver, &missed);
 	}
 	contexts_let_go(c);
 	if (!exiting) {
@@ -292,7 +288,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 {
 	c->method = c->welcome.trace ? &method_trace : &method_ranges;
 	if (c->welcome.trace) {
-		trace_begin(c);
+		c->passes.n = 1; /* of nothing */
 	} else if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0) {
 		return r->code;
 	}
@@ -322,7 +318,7 @@ int capture_start(struct capture *c, const char *socket_path, const char *token,
 	int code = start_measuring(c, socket_path, token, r);
 
 	if (code != 0) {
-		deliver_notice(&c->deliver, r->code, r->message, r->remedy);
+		deliver_refusal(&c->deliver, r);
 		return code;
 	}
 	capture_announce(c);

@@ -233,6 +233,13 @@ void deliver_notice(struct deliver *d, int code, const char *message, const char
 	deliver_note(d, &m);
 }
 
+void deliver_refusal(struct deliver *d, const struct refusal *r)
+{
+	if (r->code != 0) {
+		deliver_notice(d, r->code, r->message, r->remedy);
+	}
+}
+
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy)
 {
 	const struct wire_message m = make_notice(d, code, message, remedy);
@@ -303,20 +310,21 @@ static void tell_left_out(struct deliver *d)
 
 /* --- the connection, lent --- */
 
-static void set_lent(struct deliver *d, bool lent)
+/* The thread lends its connection while it makes calls that may hang. In between it does not use
+ * the connection, so others may. */
+static void lend_connection(struct deliver *d, bool lent)
 {
 	LOCK_SCOPE(&d->connection_lock);
 	d->lent = lent;
 }
 
-void deliver_lend_connection(struct deliver *d)
+void deliver_send_copies(struct deliver *d, const struct pack_copy *v, size_t n)
 {
-	set_lent(d, true);
-}
-
-void deliver_take_connection(struct deliver *d)
-{
-	set_lent(d, false);
+	if (n > 0) {
+		lend_connection(d, false);
+		pack_send_copies(d->connection, d->welcome, v, n, d->next_index);
+		lend_connection(d, true);
+	}
 }
 
 /* --- the thread --- */
@@ -338,9 +346,9 @@ static void send_progress(struct deliver *d)
 void deliver_tell_progress(struct deliver *d)
 {
 	if (clock_now_ns() - d->progress_ns >= TICK_MS * CLOCK_NS_PER_MS) {
-		deliver_take_connection(d);
+		lend_connection(d, false);
 		send_progress(d);
-		deliver_lend_connection(d);
+		lend_connection(d, true);
 	}
 }
 
@@ -441,8 +449,10 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 	int result;
 
 	result = d->evaluate ? d->evaluate(d->userdata, b, values, measured)
-			     : evaluate_batch(b->plan ? b->plan : &d->welcome->plan, b, values,
-					      measured);
+		 : d->welcome->trace
+			 ? evaluate_nothing(b, d->welcome->plan.columns.n, values, measured)
+			 : evaluate_batch(b->plan ? b->plan : &d->welcome->plan, b, values,
+					  measured);
 	if (result != CUPTI_SUCCESS) {
 		deliver_tell(d, GPUCTR_E_PROFILER, "",
 			     "CUPTI could not evaluate some kernels (%s, %d)",
@@ -483,9 +493,9 @@ static void process_batch(struct deliver *d, struct batch *b)
 		return;
 	}
 	if (d->on_batch) {
-		deliver_lend_connection(d);
+		lend_connection(d, true);
 		d->on_batch(d->userdata, b);
-		deliver_take_connection(d);
+		lend_connection(d, false);
 	}
 	values = malloc((b->n * d->welcome->plan.columns.n + 1) * sizeof(*values));
 	measured = malloc(b->n + 1);
@@ -563,9 +573,9 @@ static bool tick(struct deliver *d, bool ending)
 	}
 	check_connection(d);
 	if (d->on_idle) {
-		deliver_lend_connection(d);
+		lend_connection(d, true);
 		ends = d->on_idle(d->userdata);
-		deliver_take_connection(d);
+		lend_connection(d, false);
 	}
 	return ends && atomic_load(&d->state) >= CAPTURE_STOPPING;
 }
@@ -642,9 +652,9 @@ void deliver_run(struct deliver *d)
 	}
 	drop_late(d);
 	if (d->on_end) {
-		deliver_lend_connection(d);
+		lend_connection(d, true);
 		d->on_end(d->userdata);
-		deliver_take_connection(d);
+		lend_connection(d, false);
 	}
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	send_notes(d);

@@ -19,6 +19,8 @@
 #include "proto/base/list.h"
 #include "proto/nvidia/host.h"
 
+struct pack_copy;
+
 enum launch_fate {
 	LAUNCH_DONE,
 	LAUNCH_FAILED,	  /* the driver refused it */
@@ -88,8 +90,8 @@ struct deliver {
 	 * of which it may take out; may be NULL. */
 	void (*on_drop)(void *userdata, struct batch *b);
 	void (*on_end)(void *userdata); /* called before the last message, goodbye; may be NULL */
-	/* Replaces evaluate_batch(), for counter data that does not come from this GPU; NULL: no
-	 * replacement. */
+	/* Evaluates counter data that does not come from this GPU; NULL: evaluate_batch() does, or,
+	 * where the welcome is a trace's, each launch is a record without values. */
 	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
 
@@ -147,6 +149,9 @@ void deliver_note(struct deliver *d, const struct wire_message *m);
 /* Sends a notice to the user, with code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
+/* The same of r; nothing if its code is 0. */
+void deliver_refusal(struct deliver *d, const struct refusal *r);
+
 /* The same, of at most 511 bytes. */
 void deliver_tell(struct deliver *d, int code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -155,14 +160,10 @@ void deliver_tell(struct deliver *d, int code, const char *remedy, const char *f
  * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* The thread lends its connection while it makes calls that may hang. In between it does not use
- * the connection, so others may. */
-void deliver_lend_connection(struct deliver *d);
-void deliver_take_connection(struct deliver *d);
-
-/* For the thread itself, while it has lent its connection and waits for something: sends the counts
- * if it is time to. */
+/* For the thread itself, in on_idle, on_batch and on_end: sends the counts if it is time to,
+ * because the thread waits for something; or what moved bytes beside kernels. */
 void deliver_tell_progress(struct deliver *d);
+void deliver_send_copies(struct deliver *d, const struct pack_copy *v, size_t n);
 
 /* Does more wait to be sent than threads may add to? The delivering thread itself may. */
 bool deliver_is_full(struct deliver *d);

@@ -62,9 +62,7 @@ static void check_device(struct capture *c, struct device_info *d)
 	} else if (host_init(&d->host, &c->profiler->host, d->chip, &d->trouble) == 0) {
 		host_init(&d->evaluator, &c->profiler->host, d->chip, &d->trouble);
 	}
-	if (d->trouble.code != 0) {
-		deliver_notice(&c->deliver, d->trouble.code, d->trouble.message, d->trouble.remedy);
-	}
+	deliver_refusal(&c->deliver, &d->trouble);
 }
 
 struct device_info *devices_find(struct capture *c)

@@ -38,7 +38,7 @@ static void tell_failure(struct capture *c, struct ranges *r, const char *call, 
 				    "the driver refuses the counters (%s: %s)", call,
 				    host_result_name(&c->profiler->host, result));
 		}
-		deliver_notice(&c->deliver, refused.code, refused.message, refused.remedy);
+		deliver_refusal(&c->deliver, &refused);
 		return;
 	}
 	deliver_tell(&c->deliver, busy ? GPUCTR_E_HARDWARE_BUSY : GPUCTR_E_PROFILER,
@@ -228,9 +228,7 @@ static bool make_config(struct capture *c, struct ranges *r)
 			    r->config.passes, c->passes.n);
 		host_config_deinit(&r->config);
 	}
-	if (why.code != 0) {
-		deliver_notice(&c->deliver, why.code, why.message, why.remedy);
-	}
+	deliver_refusal(&c->deliver, &why);
 	return why.code == 0;
 }
 
@@ -243,7 +241,7 @@ static bool is_shut_in(struct capture *c)
 		return false;
 	}
 	confined_refusal(&why);
-	deliver_notice(&c->deliver, why.code, why.message, why.remedy);
+	deliver_refusal(&c->deliver, &why);
 	return true;
 }
 

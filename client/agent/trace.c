@@ -2,7 +2,6 @@
 #include "client/agent/trace.h"
 
 #include "client/agent/capture.h"
-#include "client/agent/evaluate.h"
 #include "client/agent/section.h"
 #include "proto/base/clock.h"
 
@@ -24,19 +23,6 @@ void trace_init(struct trace *t)
 void trace_deinit(struct trace *t)
 {
 	lock_deinit(&t->lock);
-}
-
-static int evaluate(void *userdata, const struct batch *b, double *values, bool *measured)
-{
-	const struct capture *c = userdata;
-
-	return evaluate_nothing(b, c->welcome.plan.columns.n, values, measured);
-}
-
-void trace_begin(struct capture *c)
-{
-	c->passes.n = 1; /* of nothing */
-	c->deliver.evaluate = evaluate;
 }
 
 /* With the context's lock. False: its device is not part of the capture, or not known. */

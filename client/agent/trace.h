@@ -24,9 +24,6 @@ struct trace {
 void trace_init(struct trace *t);
 void trace_deinit(struct trace *t); /* after the last trace_flush() */
 
-/* Before capture_start() subscribes to launches: whom CUPTI's records are for. */
-void trace_begin(struct capture *c);
-
 /* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
 void trace_flush(struct capture *c, bool all);
 

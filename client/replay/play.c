@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "client/agent/deliver.h"
-#include "client/agent/evaluate.h"
 #include "client/agent/filter.h"
 #include "client/agent/connection.h"
 #include "client/agent/pack.h"
@@ -288,8 +287,7 @@ static void check_metrics(struct player *p, const struct batch *b, const double 
 				    c->metric.n == 1 ? plan->metrics.v[c->metric.v[0]] : c->name);
 			snprintf(p->missing.remedy, sizeof(p->missing.remedy),
 				 "%sand what derives from them.", have);
-			deliver_notice(&p->deliver, p->missing.code, p->missing.message,
-				       p->missing.remedy);
+			deliver_refusal(&p->deliver, &p->missing);
 		}
 	}
 	p->checked = true;
@@ -361,23 +359,11 @@ static int play_images(struct player *p, struct refusal *r)
 
 /* --- traces --- */
 
-static int evaluate_trace(void *userdata, const struct batch *b, double *values, bool *measured)
-{
-	const struct player *p = userdata;
-
-	return evaluate_nothing(b, p->welcome.plan.columns.n, values, measured);
-}
-
 static void send_copies(void *userdata)
 {
 	struct player *p = userdata;
 
-	if (p->n_copies > 0) {
-		deliver_take_connection(&p->deliver);
-		pack_send_copies(&p->connection, &p->welcome, p->copies, p->n_copies,
-				 p->deliver.next_index);
-		deliver_lend_connection(&p->deliver);
-	}
+	deliver_send_copies(&p->deliver, p->copies, p->n_copies);
 }
 
 /* False: out of memory, or there are too many. */
@@ -595,7 +581,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	p->deliver.welcome = &p->welcome;
 	p->deliver.waits_for_reader = true; /* a program must not; a recording can */
 	p->deliver.on_stop = on_stop;
-	p->deliver.evaluate = vendor ? evaluate : evaluate_trace;
+	p->deliver.evaluate = vendor ? evaluate : NULL;
 	p->deliver.on_end = send_copies;
 	p->deliver.userdata = p;
 	if (deliver_start(&p->deliver) < 0) {
@@ -652,9 +638,9 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 		if (code != 0) {
 			deliver_notice(&p->deliver, code, r->message, r->remedy);
 		} else if (filter_missed_all(&p->filter, &missed)) {
-			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
+			deliver_refusal(&p->deliver, &missed);
 		} else if (nvtx_filter_missed(&p->filter.nvtx, &p->welcome.selection, &missed)) {
-			deliver_notice(&p->deliver, missed.code, missed.message, missed.remedy);
+			deliver_refusal(&p->deliver, &missed);
 		}
 		deliver_finish(&p->deliver, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
 	}
