@@ -163,7 +163,9 @@ static void on_destroy_stream(struct capture *c, struct section *v, CUpti_Callba
 				&c->stream_captures, stream,
 				stream_captures_find(c->profiler, stream, &is_capturing));
 		}
-		contexts_remove_stream(c, stream);
+		contexts_for_each(r, c) {
+			streams_remove(&r->guard.streams, stream);
+		}
 	} else if (v->destroying != 0 && (!result || *result == CUDA_SUCCESS)) {
 		stream_captures_destroyed(&c->stream_captures, v->destroying);
 	}

@@ -57,7 +57,10 @@ int connection_send_encoded(struct connection *l, const struct buffer *b);
  */
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);
 
-/* Connects, introduces this process to the daemon and takes its part of a capture. *ret lives in
+/* Connects, and introduces this process to the daemon. -errno. */
+int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello);
+
+/* The same, and takes this process's part of a capture. *ret lives in
  * arena. 0, or a positive code with r filled; the connection is closed then. */
 int hello_say(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
 	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r);

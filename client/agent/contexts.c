@@ -41,13 +41,6 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 	return r;
 }
 
-void contexts_remove_stream(struct capture *c, CUstream stream)
-{
-	contexts_for_each(r, c) {
-		streams_remove(&r->guard.streams, stream);
-	}
-}
-
 void contexts_forget(struct ranges *r)
 {
 	r->state = RANGES_BROKEN;

@@ -34,9 +34,6 @@ struct ranges *contexts_find(struct capture *c, CUcontext context);
 /* Finds the context; NULL: the capture does not know it. */
 struct ranges *contexts_known(struct capture *c, CUcontext context);
 
-/* To be called when a stream of some context is about to be destroyed. */
-void contexts_remove_stream(struct capture *c, CUstream stream);
-
 /* With r's lock held. The context has ended, and a new one may get the same handle. */
 void contexts_forget(struct ranges *r);
 

@@ -386,15 +386,3 @@ void guard_disturb(struct ranges *r, const struct guard_work *work)
 		streams_touch_any(&g->streams);
 	}
 }
-
-void guard_other_ends(struct ranges *r, const struct guard_work *work)
-{
-	guard_disturb(r, work);
-	gate_other_ends(&r->gate);
-}
-
-void guard_untracked_ends(struct ranges *r, const struct guard_work *work)
-{
-	guard_disturb(r, work);
-	gate_untracked_ends(&r->gate);
-}

@@ -119,11 +119,6 @@ struct guard_work {
 	uintptr_t work;	 /* its handle */
 };
 
-/* The GPU gets other work: a range that is held open no longer counts one kernel only. */
+/* The GPU gets other work: a range that is held open no longer counts one kernel only. To be called
+ * at the end of the call that gives the work, before gate_other_ends(). */
 void guard_disturb(struct ranges *r, const struct guard_work *work);
-
-/* The same at the end of the call that gives the work. The second function is for a call whose
- * beginning was not seen, because it was before the capture: the call may have given the work at
- * any time until now. */
-void guard_other_ends(struct ranges *r, const struct guard_work *work);
-void guard_untracked_ends(struct ranges *r, const struct guard_work *work);

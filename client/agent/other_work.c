@@ -75,7 +75,8 @@ static void on_leave(struct capture *c, struct section *v, CUpti_CallbackId id,
 
 	if (r && v->others_within == 0) {
 		v->other = NULL;
-		guard_other_ends(r, &work);
+		guard_disturb(r, &work);
+		gate_other_ends(&r->gate);
 		if (work.launch) {
 			guard_tell(c, work.work, data->symbolName);
 		}
@@ -88,7 +89,8 @@ static void on_leave(struct capture *c, struct section *v, CUpti_CallbackId id,
 			guard_disturb(r, &work);
 		}
 	} else if (r) {
-		guard_untracked_ends(r, &work);
+		guard_disturb(r, &work);
+		gate_untracked_ends(&r->gate);
 	}
 }
 

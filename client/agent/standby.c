@@ -40,7 +40,6 @@
 
 enum {
 	STACK_BYTES = 128 * 1024,
-	SEND_TIMEOUT_S = 5,
 	ANSWER_TIMEOUT_S = 30,
 	BEGIN_S = 1,   /* cuInit() waits so long for the thread to be out of the way */
 	LISTEN_S = 5,  /* at a time; then it looks whether the connection is still ours */
@@ -147,24 +146,16 @@ static void hide(void)
 
 static int say_hello(struct wire_message *answer)
 {
-	struct wire_message m = { .type = WIRE_AGENT_HELLO };
+	const struct wire_agent_hello hello = { .program = standby.program,
+						.claims = claims_list() };
 	int r;
 
 	standby.uid = geteuid();
-	r = connection_open(&standby.connection, agent_socket_path());
-	m.agent_hello = (struct wire_agent_hello){
-		.version = PROTO_VERSION,
-		.program = standby.program,
-		.claims = claims_list(),
-	};
+	r = hello_send(&standby.connection, agent_socket_path(), &hello);
 	if (r < 0) {
 		return r;
 	}
 	standby.connection.plain = true;
-	r = connection_send(&standby.connection, &m, -1, SEND_TIMEOUT_S * CLOCK_NS_PER_S);
-	if (r < 0) {
-		return r;
-	}
 	hide();
 	return connection_receive(&standby.connection, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }

@@ -26,11 +26,6 @@ enum {
 	UNSEEN_MAX = 4,
 };
 
-struct split {
-	struct launch *v;
-	size_t n, max;
-};
-
 /* --- names --- */
 
 /* The cache of functions is the thread's own, and CUPTI has few threads. A name's address does for
@@ -74,7 +69,7 @@ void trace_graphs_begin(struct capture *c)
 
 /* --- telling --- */
 
-static void add(struct capture *c, struct split *s, const struct launch *l)
+static void add(struct capture *c, struct graph_kernels *s, const struct launch *l)
 {
 	if (array_make_room(&s->v, sizeof(*s->v), s->n, &s->max)) {
 		s->v[s->n++] = *l;
@@ -91,7 +86,14 @@ static int compare_starts(const void *a, const void *b)
 }
 
 /* In the order in which they began. */
-static void add_kernels(struct capture *c, struct split *s, struct graph_kernels list)
+static void sort(struct graph_kernels *s, size_t from)
+{
+	if (s->n > from) {
+		qsort(s->v + from, s->n - from, sizeof(*s->v), compare_starts);
+	}
+}
+
+static void add_kernels(struct capture *c, struct graph_kernels *s, struct graph_kernels list)
 {
 	size_t from = s->n;
 
@@ -99,9 +101,7 @@ static void add_kernels(struct capture *c, struct split *s, struct graph_kernels
 		add(c, s, &list.v[i]);
 	}
 	graph_kernels_free(&list);
-	if (s->n > from) {
-		qsort(s->v + from, s->n - from, sizeof(*s->v), compare_starts);
-	}
+	sort(s, from);
 }
 
 /* The program's graphs were made before the capture, and CUPTI does not know their kernels. Where
@@ -130,7 +130,7 @@ static void note_unseen(struct capture *c)
 }
 
 /* None of its kernels has come. */
-static void add_whole(struct capture *c, struct split *s, struct launch *l)
+static void add_whole(struct capture *c, struct graph_kernels *s, struct launch *l)
 {
 	if (filter_chooses_kernels(&c->filter) && !filter_selects(&c->filter, "(CUDA graph)")) {
 		activity_leave_out(c->activity, l);
@@ -142,7 +142,7 @@ static void add_whole(struct capture *c, struct split *s, struct launch *l)
 	add(c, s, l);
 }
 
-static void split(struct capture *c, struct split *s, struct launch *l)
+static void split(struct capture *c, struct graph_kernels *s, struct launch *l)
 {
 	struct graph_told told;
 
@@ -173,8 +173,7 @@ static bool has_graphs(const struct batch *b)
 
 void trace_graphs_split(struct capture *c, struct batch *b)
 {
-	struct graph_kernels late;
-	struct split s = { 0 };
+	struct graph_kernels late, s = { 0 };
 
 	if (!c->activity->name_kernel) {
 		return;
@@ -194,22 +193,23 @@ void trace_graphs_split(struct capture *c, struct batch *b)
 
 void trace_graphs_flush(struct capture *c)
 {
-	struct split s = { 0 };
+	struct graph_kernels late;
 	struct batch *b;
 
 	if (!c->activity->name_kernel) {
 		return;
 	}
-	add_kernels(c, &s, activity_take_late(c->activity));
-	b = s.n > 0 ? deliver_new_batch(&c->deliver, s.n) : NULL;
+	late = activity_take_late(c->activity);
+	b = late.n > 0 ? deliver_new_batch(&c->deliver, late.n) : NULL;
 	if (b) {
-		memcpy(b->launches, s.v, s.n * sizeof(*s.v));
-		b->n = s.n;
+		sort(&late, 0);
+		memcpy(b->launches, late.v, late.n * sizeof(*late.v));
+		b->n = late.n;
 		deliver_put(&c->deliver, b, 0);
 	} else {
-		atomic_fetch_add(&c->counters.dropped, s.n);
+		atomic_fetch_add(&c->counters.dropped, late.n);
 	}
-	free(s.v);
+	graph_kernels_free(&late);
 }
 
 void trace_graphs_finish(struct capture *c)

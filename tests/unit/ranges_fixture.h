@@ -157,7 +157,8 @@ static inline bool launch_in(struct ranges *where)
 		gpu.gets_launched = false;
 		if (beside) {
 			assert_true(gate_other_begins(&where->gate, true));
-			guard_other_ends(where, beside);
+			guard_disturb(where, beside);
+			gate_other_ends(&where->gate);
 		}
 		method_ranges.close(&c, where, &v, true);
 	}

@@ -65,7 +65,8 @@ GUARD_TEST(nobody_insists_while_the_profiler_waits)
 	gate_unblock(&r.gate);
 	assert_true(gate_other_begins(&r.gate, true));
 	assert_false(guard_may_block(&c, &r, true)); /* it may give its work at any time */
-	guard_other_ends(&r, &work);
+	guard_disturb(&r, &work);
+	gate_other_ends(&r.gate);
 	assert_false(guard_may_block(&c, &r, true)); /* so may others, since then */
 	gate_shut(&r.gate);
 	assert_true(guard_may_block(&c, &r, true));
@@ -75,7 +76,8 @@ GUARD_TEST(nobody_insists_while_the_profiler_waits)
 	assert_false(guard_may_block(&c, &r, false));
 	assert_true(
 		gate_other_begins(&r.gate, true)); /* who did not come to wait keeps nobody out */
-	guard_other_ends(&r, &work);
+	guard_disturb(&r, &work);
+	gate_other_ends(&r.gate);
 }
 
 /* At the end of a capture calls may go unnoticed, one that seems to be under way for ever too. */
@@ -101,7 +103,8 @@ GUARD_TEST(a_range_is_not_closed_beside_what_was_let_in)
 		assert_true(may_open(0, 1));
 		assert_true(gate_other_begins(&r.gate, true));
 		gpu.ends_ns[1] = made_clock.now_ns + 60000 * MS;
-		guard_other_ends(&r, &work);
+		guard_disturb(&r, &work);
+		gate_other_ends(&r.gate);
 		assert_false(guard_may_close(&c, &r, &l, launched));
 		assert_true(g->holds);
 		assert_true(atomic_load(&r.gate.shut));
@@ -122,7 +125,8 @@ GUARD_TEST(calls_under_way_are_waited_for_briefly)
 	assert_true(gate_other_begins(&r.gate, false));
 	assert_false(may_open(0, 1));
 	assert_in_range(made_clock.now_ns - began_ns, MS / 10, MS);
-	guard_other_ends(&r, &work);
+	guard_disturb(&r, &work);
+	gate_other_ends(&r.gate);
 	assert_true(may_open(0, 1));
 }
 

@@ -247,7 +247,8 @@ RANGES_TEST(work_beside_a_range_is_disturbing)
 	launch_many(10);
 	assert_true(gate_other_begins(&r->gate, false));
 	assert_false(launch()); /* it would end within the range */
-	guard_other_ends(r, &work);
+	guard_disturb(r, &work);
+	gate_other_ends(&r->gate);
 	launch_many(1);
 	beside = &work;
 	launch_many(1);
@@ -265,7 +266,8 @@ RANGES_TEST(a_strangers_work_disturbs_the_batch)
 
 	capture(1);
 	launch_many(10);
-	guard_untracked_ends(r, &work);
+	guard_disturb(r, &work);
+	gate_untracked_ends(&r->gate);
 	launch_many(10);
 	finish();
 	assert_int_equal(delivered.n_disturbed, 10);
