@@ -255,6 +255,17 @@ static void keep_times_in_host_memory(const struct profiler *p, bool on)
 				     &value);
 }
 
+/* Once in a process, so that others' later callbacks are not replaced. */
+static CUptiResult register_callbacks(struct others *o, const struct profiler *p)
+{
+	CUptiResult result =
+		o->registered ? CUPTI_SUCCESS
+			      : p->cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
+
+	o->registered = result == CUPTI_SUCCESS;
+	return result;
+}
+
 CUptiResult activity_start(struct activity *v, const struct profiler *p)
 {
 	CUptiResult result;
@@ -266,7 +277,7 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	}
 	keep_times_in_host_memory(p, true);
-	result = others_register(&v->others, p, on_buffer_wanted, on_buffer_full);
+	result = register_callbacks(&v->others, p);
 	if (result == CUPTI_SUCCESS) {
 		result = activity_trace(v, true);
 	}
@@ -307,13 +318,6 @@ void activity_forget(struct activity *v, uint32_t correlation)
 		spans_forget(&v->spans, correlation);
 		graphs_forget(&v->graphs, correlation);
 		lock_release(&v->lock);
-	}
-}
-
-void activity_flush(struct activity *v)
-{
-	if (activity_is_started(v)) {
-		activity_flush_now(v);
 	}
 }
 

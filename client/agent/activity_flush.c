@@ -21,14 +21,19 @@ void activity_do_while_quiet(struct activity *v, void (*act)(void *argument))
 	}
 }
 
-void activity_flush_now(const struct activity *v)
+/* The buffers in which all kernels have ended. */
+static void flush(void *argument)
 {
+	struct activity *v = argument;
+
 	v->profiler->cuptiActivityFlushAll(0);
 }
 
-static void flush(void *argument)
+void activity_flush(struct activity *v)
 {
-	activity_flush_now(argument);
+	if (activity_is_started(v)) {
+		flush(v);
+	}
 }
 
 void activity_flush_quietly(struct activity *v)
@@ -76,7 +81,7 @@ bool activity_hear(struct activity *v)
 	v->heard_ns = hears ? now_ns : v->heard_ns;
 	lock_release(&v->lock);
 	if (hears) {
-		activity_flush_now(v);
+		flush(v);
 	}
 	return hears;
 }
@@ -99,10 +104,10 @@ bool activity_flush_out(struct activity *v, unsigned patience_ms)
 	buffers_mark(&v->buffers);
 	marked = v->buffers.n_marked;
 	lock_release(&v->lock);
-	activity_flush_now(v);
+	flush(v);
 	while (count_marked(v) > 0 && clock_now_ns() < until_ns) {
 		nanosleep(&pause, NULL);
-		activity_flush_now(v);
+		flush(v);
 	}
 	if (count_marked(v) > 0) {
 		flush_all(v);
@@ -120,19 +125,6 @@ bool activity_flush_out(struct activity *v, unsigned patience_ms)
  * more, because the program may have turned it on as well. */
 
 enum { PAUSE_MS = 4 };
-
-CUptiResult others_register(struct others *o, const struct profiler *p,
-			    CUpti_BuffersCallbackRequestFunc wanted,
-			    CUpti_BuffersCallbackCompleteFunc full)
-{
-	CUptiResult result = CUPTI_SUCCESS;
-
-	if (!o->registered) {
-		result = p->cuptiActivityRegisterCallbacks(wanted, full);
-		o->registered = result == CUPTI_SUCCESS;
-	}
-	return result;
-}
 
 /* CUPTI has buffers of ours, or has not asked for one though kernels were launched, and has
  * returned none since the last time that this was asked. */
@@ -192,7 +184,7 @@ void activity_look_for_others_at_end(struct activity *v, unsigned patience_ms)
 		return;
 	}
 	is_silent(v);
-	activity_flush_now(v);
+	flush(v);
 	while (is_silent(v)) {
 		if (clock_now_ns() >= until_ns) {
 			v->forced_ns = 0;
@@ -200,6 +192,6 @@ void activity_look_for_others_at_end(struct activity *v, unsigned patience_ms)
 			return;
 		}
 		nanosleep(&pause, NULL);
-		activity_flush_now(v);
+		flush(v);
 	}
 }

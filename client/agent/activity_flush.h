@@ -17,10 +17,7 @@ void activity_do_while_quiet(struct activity *v, void (*act)(void *argument));
 /* Does somebody wait for the rest? */
 bool activity_is_ending(const struct activity *v);
 
-/* Makes CUPTI give back the buffers in which all kernels have ended. */
-void activity_flush_now(const struct activity *v);
-
-/* The same, as activity_do_while_quiet(). */
+/* As activity_flush(), and as activity_do_while_quiet(). */
 void activity_flush_quietly(struct activity *v);
 
 /* Also what has not ended, and as activity_do_while_quiet(). Within a capture not often: buffers
@@ -43,11 +40,6 @@ void records_take(struct activity *v, const CUpti_Activity *record);
 void records_give_up(struct activity *v, const CUpti_Activity *record);
 
 /* --- others who use CUPTI's records --- */
-
-/* Does nothing but the first time, so that others' later callbacks are not replaced. */
-CUptiResult others_register(struct others *o, const struct profiler *p,
-			    CUpti_BuffersCallbackRequestFunc wanted,
-			    CUpti_BuffersCallbackCompleteFunc full);
 
 enum { OTHERS_BATCHES = 2, OTHERS_FLUSHES = 5, OTHERS_PATIENCE_MS = 400 };
 

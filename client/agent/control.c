@@ -25,8 +25,7 @@ struct job {
 static struct {
 	struct lock lock;      /* of what follows */
 	pthread_cond_t change; /* of any of it */
-	bool hosted;	       /* a thread is the control thread, or is about to be */
-	bool runs, over;
+	enum { ABSENT, STARTS, RUNS, ENDS } thread;
 	struct list jobs;
 	void (*look)(void *userdata);
 	void *userdata;
@@ -74,9 +73,9 @@ void control_run(void)
 	uint64_t look_ns = 0;
 
 	LOCK_SCOPE(&control.lock);
-	control.runs = true;
+	control.thread = control.thread == STARTS ? RUNS : control.thread;
 	pthread_cond_broadcast(&control.change);
-	while (!control.over) {
+	while (control.thread == RUNS) {
 		if (!list_is_empty(&control.jobs)) {
 			do_job(list_entry(control.jobs.next, struct job, link));
 		} else if (!control.look) {
@@ -87,7 +86,7 @@ void control_run(void)
 			look();
 		}
 	}
-	control.runs = control.hosted = false;
+	control.thread = ABSENT;
 	pthread_cond_broadcast(&control.change);
 }
 
@@ -104,8 +103,7 @@ void control_host(void)
 {
 	pthread_once(&once, init_change);
 	LOCK_SCOPE(&control.lock);
-	control.hosted = true;
-	control.over = false;
+	control.thread = STARTS;
 }
 
 int control_start(void)
@@ -114,12 +112,12 @@ int control_start(void)
 
 	pthread_once(&once, init_change);
 	LOCK_SCOPE(&control.lock);
-	if (!control.hosted) {
-		control.over = false;
+	if (control.thread == ABSENT) {
+		control.thread = STARTS;
 		r = thread_start(run, NULL, STACK_BYTES, NULL);
-		control.hosted = r == 0;
+		control.thread = r == 0 ? STARTS : ABSENT;
 	}
-	while (control.hosted && !control.runs) {
+	while (control.thread == STARTS) {
 		lock_wait(&control.lock, &control.change);
 	}
 	return r;
@@ -128,7 +126,7 @@ int control_start(void)
 /* With the lock. A job that is taken lives on this stack until it is done. */
 static void wait_for(struct job *j, uint64_t by_ns)
 {
-	while (!j->taken && control.runs && !control.over &&
+	while (!j->taken && control.thread == RUNS &&
 	       lock_wait_until(&control.lock, &control.change, by_ns)) {
 	}
 	while (j->taken && !j->done) {
@@ -142,11 +140,9 @@ static void wait_for(struct job *j, uint64_t by_ns)
 bool control_do(void (*act)(void *argument), void *argument, uint64_t timeout_ns)
 {
 	struct job j = { .act = act, .argument = argument };
-	bool runs;
 
 	LOCK_SCOPE(&control.lock);
-	runs = control.runs && !control.over;
-	if (runs) {
+	if (control.thread == RUNS) {
 		list_append(&control.jobs, &j.link);
 		pthread_cond_broadcast(&control.change);
 		wait_for(&j, clock_now_ns() + timeout_ns);
@@ -159,7 +155,7 @@ void control_watch(void (*look_at)(void *userdata), void *userdata)
 	LOCK_SCOPE(&control.lock);
 	control.look = look_at;
 	control.userdata = userdata;
-	if (control.runs) {
+	if (control.thread == RUNS) {
 		pthread_cond_broadcast(&control.change);
 	}
 }
@@ -168,8 +164,8 @@ void control_end(void)
 {
 	LOCK_SCOPE(&control.lock);
 	control.look = NULL;
-	control.over = true;
-	if (control.hosted) {
+	if (control.thread != ABSENT) {
+		control.thread = ENDS;
 		pthread_cond_broadcast(&control.change);
 	}
 	while (control.looks) {
