@@ -157,7 +157,7 @@ static int read_capture(struct export *x, struct store_error *error)
 		.on_end = on_end,
 		.check_beside = e->only_at_end,
 		.needs_first = e->needs_first,
-		.without = e->without,
+		.brief = e->brief,
 		.scopes = e->attributes ? &scopes : NULL,
 	};
 	int r = reading_capture(x->options->capture, &handler, x, error);

@@ -241,9 +241,7 @@ static bool read_capture(struct report_source *s, struct store_reader *open, con
 		.on_notice = on_notice,
 		.on_end = on_end,
 		.check_beside = true,
-		.without = groups_without(s->summary->groups) & where_without(s->where) &
-			   intake_without(&s->intake) & (s->hints ? HINTS_WITHOUT : ~0u) &
-			   (s->page ? PAGE_WITHOUT : ~0u),
+		.brief = true,
 		.scopes = &s->scopes,
 	};
 	struct store_error error;

@@ -111,7 +111,7 @@ static int add_all(struct pass *p, struct store_reader *reader)
 {
 	struct scopes scopes = { 0 };
 	const struct reading_handler handler = { .on_record = on_record,
-						 .without = STORE_ACTIVE | STORE_OCCURRENCE,
+						 .brief = true,
 						 .scopes = &scopes };
 	const struct store_info *info = store_info(reader);
 	struct store_error error;

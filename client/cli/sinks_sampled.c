@@ -61,7 +61,7 @@ void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user)
 	const struct reading_handler handler = {
 		.on_record = value_record,
 		.on_process_end = value_process_end,
-		.without = STORE_SITES | STORE_ACTIVE | STORE_START | STORE_VALUES,
+		.brief = true,
 	};
 	struct valuing v = { s, 0, on_pause, user };
 	struct store_error error = { 0 };

@@ -304,6 +304,7 @@ int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
 	const struct scope *scope;
 
 	clear(ret);
+	ret->launch = found->launch;
 	if (!record->site) {
 		return 0;
 	}
@@ -312,8 +313,6 @@ int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
 		return -ENOMEM;
 	}
 	take_scope(ret, scope);
-	ret->seq = found->seq;
-	ret->step_number = found->step;
 	ret->layer_site = found->forward ? found->forward->id : 0;
 	scope = found->forward ? scopes_of_site(scopes, found->forward) : NULL;
 	if (scope) {

@@ -47,6 +47,7 @@ struct attribution {
 	int64_t step_number; /* of the step; -1: not known */
 	unsigned layer_site; /* id of the site that has layer and step: of the forward operator, if
 				that is known in bprop, else the record's own; 0: neither has */
+	unsigned launch;     /* of a file: its number (struct store_found); 0: not known */
 	unsigned sub; /* index of the launch within this operator and direction, from 0; 0 without
 			 seq, and of a file */
 };
@@ -61,7 +62,8 @@ struct attributor *attributor_free(struct attributor *a); /* takes NULL, returns
 int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 		    struct attribution *ret);
 
-/* The same of a record of a file, by what its writer has found. */
+/* The same of all records of a file with this launch, but for step_number and seq: by what the
+ * writer has found. */
 int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
 		     const struct store_found *found, struct attribution *ret);
 

@@ -37,7 +37,7 @@ enum {
  * function that returns other than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
 struct exporter {
 	const char *name;
-	unsigned without; /* parts of records that the exporter does not read: enum store_part */
+	bool brief;	  /* it makes sums, and reads brief records */
 	bool attributes;  /* it needs the attribution of records */
 	bool needs_first; /* it needs to know when the first kernel began */
 	/* The exporter writes nothing before end(), so it may read while the file is still being

@@ -303,7 +303,7 @@ static void folded_tell(void *e, struct buf *b)
 const struct exporter exporter_folded = {
 	.name = "folded",
 	.attributes = true,
-	.without = STORE_ACTIVE | STORE_START,
+	.brief = true,
 	.only_at_end = true,
 	.open = folded_open,
 	.close = folded_close,

@@ -18,16 +18,6 @@
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static bool needs_attribution(const struct keys *keys)
-{
-	for (unsigned i = 0; i < keys->n; i++) {
-		if (keys->keys[i] >= KEY_NVTX && keys->keys[i] <= KEY_STEP) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static size_t add_measure(struct groups *g, const char *name, const char *unit)
 {
 	struct measure *measures = realloc(g->measures, (g->n_measures + 1) * sizeof(*g->measures));
@@ -51,7 +41,6 @@ struct groups *groups_new(const struct keys *keys)
 		return NULL;
 	}
 	g->keys = *keys;
-	g->attributes = needs_attribution(keys);
 	if (add_measure(g, "time", "ns") == SIZE_MAX) {
 		return groups_free(g);
 	}
@@ -359,16 +348,6 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
-
-unsigned groups_without(const struct groups *g)
-{
-	unsigned without = STORE_START | STORE_OCCURRENCE | STORE_ACTIVE;
-
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		without &= g->keys.keys[i] == KEY_RANGE ? ~(unsigned)STORE_ACTIVE : ~0u;
-	}
-	return g->attributes ? without : without | STORE_SITES;
-}
 
 const struct keys *groups_keys(const struct groups *g)
 {

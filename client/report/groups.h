@@ -111,8 +111,6 @@ double groups_flop_peak(const struct groups *g, enum peaks_precision precision);
 /* Makes the rows from all records so far; may be called again. 0 or -ENOMEM. */
 int groups_finish(struct groups *g);
 
-/* The parts of a record that keys and measures do not use: enum store_part. */
-unsigned groups_without(const struct groups *g);
 const struct keys *groups_keys(const struct groups *g);
 size_t groups_measures(const struct groups *g, const struct measure **ret);
 /* The rows in the order of their first records; the caller may sort them. */

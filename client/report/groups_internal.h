@@ -65,7 +65,6 @@ struct row_leaf {
 struct groups {
 	struct keys keys;
 	struct texts texts;
-	bool attributes; /* the keys need the attribution */
 
 	struct measure *measures;
 	size_t n_measures;

@@ -17,9 +17,6 @@
 
 enum { HINTS_MAX = 6 };
 
-/* The parts of a record that hints do not need. */
-#define HINTS_WITHOUT (~(unsigned)STORE_START)
-
 struct hint {
 	const char *name, *shown; /* the whole name, and the name as tables show it; both are safe
 			       for a terminal */

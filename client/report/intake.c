@@ -46,13 +46,3 @@ int intake_record(const struct intake *in, const struct gpuctr_record *record,
 	}
 	return r;
 }
-
-unsigned intake_without(const struct intake *in)
-{
-	unsigned without = ~0u;
-
-	for (size_t i = 0; i < in->n; i++) {
-		without &= groups_without(in->items[i]);
-	}
-	return without;
-}

@@ -21,4 +21,3 @@ int intake_begin(const struct intake *in, const struct gpuctr_plan *plan, const 
 int intake_process(const struct intake *in, const struct gpuctr_process *process);
 int intake_record(const struct intake *in, const struct gpuctr_record *record,
 		  const struct attribution *what);
-unsigned intake_without(const struct intake *in);

@@ -447,7 +447,6 @@ static void merge_tell(void *e, struct buf *b)
 
 const struct exporter exporter_merge = {
 	.name = "merge",
-	.without = STORE_SITES,
 	.open = merge_open,
 	.close = merge_close,
 	.record = merge_record,

@@ -39,9 +39,6 @@ void page_process(struct page *p, const struct gpuctr_process *process);
 int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
 /* Samples of a whole GPU. */
 int page_samples(struct page *p, const struct store_samples *samples);
-/* The parts of a record that the page does not need: the flame graph needs ranges, and the timeline
- * the start of each record. */
-#define PAGE_WITHOUT ((unsigned)(STORE_ACTIVE | STORE_OCCURRENCE))
 
 /* Appends the page. hints: of the same captures. 0, -ENOMEM, or -EINVAL with a reason in why if a
  * definition is refused. */

@@ -88,8 +88,11 @@ static int open_input(bool check_beside, struct store_error *error, struct store
 
 /* --- the capture ----------------------------------------------------------------------------- */
 
+enum { LAUNCHES_KEPT = 1 << 12 };
+
 struct reading {
 	struct store_reader *reader;
+	struct attribution *launches; /* direct-mapped; NULL without scopes */
 	const struct reading_handler *handler;
 	void *userdata;
 	struct store_error *error;
@@ -104,11 +107,25 @@ static int tell(struct reading *r, int result)
 	return result;
 }
 
+/* Records of one launch belong to the same but for step and sequence number. */
+static int attribute(struct reading *r, const struct gpuctr_record *record,
+		     const struct store_found *found, struct attribution **ret)
+{
+	struct attribution *what = &r->launches[found->launch % LAUNCHES_KEPT];
+	int result = what->launch == found->launch
+			     ? 0
+			     : attribution_read(r->handler->scopes, record, found, what);
+
+	what->step_number = record->site ? found->step : -1;
+	what->seq = record->site ? found->seq : -1;
+	*ret = what;
+	return result;
+}
+
 static int read_records(struct reading *r, unsigned process)
 {
 	const struct reading_handler *h = r->handler;
-	struct scopes *s = h->scopes;
-	struct attribution what;
+	struct attribution *what = NULL;
 	const struct gpuctr_record *record;
 	struct store_cursor *cursor;
 	int result = tell(r, store_records(r->reader, process, 0, 0, &cursor));
@@ -117,8 +134,8 @@ static int read_records(struct reading *r, unsigned process)
 		return result;
 	}
 	while ((result = tell(r, store_next_record(cursor, &record))) == 0 && record) {
-		result = s ? attribution_read(s, record, store_record_found(cursor), &what) : 0;
-		result = result ? result : h->on_record(record, s ? &what : NULL, r->userdata);
+		result = r->launches ? attribute(r, record, store_record_found(cursor), &what) : 0;
+		result = result ? result : h->on_record(record, what, r->userdata);
 		if (result) {
 			break;
 		}
@@ -224,9 +241,6 @@ static int read_all(struct reading *r)
 	int result = h->needs_first ? tell(r, store_find_first(r->reader)) : 0;
 
 	result = result || !h->on_capture ? result : h->on_capture(info, r->userdata);
-	if (h->scopes) {
-		scopes_next_capture(h->scopes);
-	}
 	for (size_t i = 0; result == 0 && i < info->n_processes; i++) {
 		result = read_process(r, &info->processes[i]);
 	}
@@ -249,10 +263,17 @@ int reading_reader(struct store_reader *reader, const struct reading_handler *ha
 	struct reading r = {
 		.reader = reader, .handler = handler, .userdata = userdata, .error = error
 	};
+	int result;
 
 	memset(error, 0, sizeof(*error));
-	store_without(reader, handler->without);
-	return read_all(&r);
+	store_be_brief(reader, handler->brief);
+	if (handler->scopes) {
+		scopes_next_capture(handler->scopes);
+		r.launches = calloc(LAUNCHES_KEPT, sizeof(*r.launches));
+	}
+	result = r.launches || !handler->scopes ? read_all(&r) : -ENOMEM;
+	free(r.launches);
+	return result;
 }
 
 int reading_capture(const char *path, const struct reading_handler *handler, void *userdata,

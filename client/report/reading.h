@@ -25,7 +25,7 @@ struct reading_handler {
 	bool check_beside;     /* check the file's pages while it is read: for handlers that write
 				  nothing before on_notice and on_end */
 	bool needs_first;      /* on_capture() is told when the first kernel began */
-	unsigned without;      /* enum store_part: what the handlers do not look at */
+	bool brief;	       /* for sums: records are brief, see store_be_brief() */
 	struct scopes *scopes; /* borrowed. NULL: no handler wants to know what records belong to */
 };
 

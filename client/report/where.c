@@ -186,12 +186,3 @@ int where_record(struct where *w, const struct gpuctr_record *record,
 	*ret = r == 0 && all_hold(w, labels);
 	return r;
 }
-
-unsigned where_without(const struct where *w)
-{
-	struct groups *g = w->n > 0 ? groups_new(&w->keys) : NULL;
-	unsigned without = g ? groups_without(g) : w->n > 0 ? 0 : ~0u;
-
-	groups_free(g);
-	return without;
-}

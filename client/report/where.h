@@ -23,5 +23,3 @@ int where_process(struct where *w, const struct gpuctr_process *process);
 /* 0 or -ENOMEM. */
 int where_record(struct where *w, const struct gpuctr_record *record,
 		 const struct attribution *what, bool *ret);
-/* The parts of a record that the conditions do not use: enum store_part. */
-unsigned where_without(const struct where *w);

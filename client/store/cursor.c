@@ -16,13 +16,32 @@
 #include "client/store/schema.h"
 #include "proto/base/numbers.h"
 
-enum { LAUNCHES_KEPT = 1 << 10 };
+enum { LAUNCHES_KEPT = 1 << 12 };
 
 struct launch {
 	unsigned id; /* 0: none */
-	unsigned active_set;
+	struct active_set active;
 	const struct gpuctr_site *forward;
 	struct gpuctr_record record; /* what all records of the launch have in common */
+};
+
+/* Columns of a query of records. Those from AT_CORRELATION to AT_NUMBERS are not in a brief one;
+ * behind them are values, graph and node, and what is known of errors. */
+enum {
+	AT_ID,
+	AT_PROCESS,
+	AT_LAUNCH,
+	AT_START,
+	AT_DURATION,
+	AT_CLOCK,
+	AT_STEP,
+	AT_CORRELATION,
+	AT_OPENED,
+	AT_PAYLOAD_TYPE,
+	AT_PAYLOAD,
+	AT_SEQ,
+	AT_NUMBERS,
+	AT_END,
 };
 
 struct store_cursor {
@@ -31,8 +50,7 @@ struct store_cursor {
 	struct launch *launches; /* direct-mapped */
 	unsigned process;
 	struct store_kernels kernels;
-	struct store_sites sites; /* empty where they are left out */
-	struct active_set active;
+	struct store_sites sites;
 	int64_t *numbers; /* of the current row */
 	size_t max_numbers;
 	struct store_found found; /* of it */
@@ -40,9 +58,11 @@ struct store_cursor {
 	double *values;		  /* and, behind them, errors */
 	size_t n_columns;
 	/* Of a query of records: */
-	int8_t at[STORE_COL_METRICS]; /* where a column of record is; -1: left out */
 	int first_value;
+	bool is_brief;
 	bool has_graphs; /* there are kernels of graphs */
+	bool has_errors; /* values that are known have errors */
+	bool has_active; /* some launch had start/end ranges */
 	union {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
@@ -92,9 +112,7 @@ static int cursor_new_defined(struct store_reader *r, const char *table, unsigne
 		return result;
 	}
 	c->kernels = kernels;
-	if (!(r->without & STORE_SITES)) {
-		result = load_sites(c);
-	}
+	result = load_sites(c);
 	if (result) {
 		store_cursor_free(c);
 		return result;
@@ -106,7 +124,9 @@ static int cursor_new_defined(struct store_reader *r, const char *table, unsigne
 struct store_cursor *store_cursor_free(struct store_cursor *c)
 {
 	if (c) {
-		free(c->active.sites);
+		for (size_t i = 0; c->has_active && i < LAUNCHES_KEPT; i++) {
+			free(c->launches[i].active.sites);
+		}
 		free(c->numbers);
 		sqlite3_finalize(c->row.stmt);
 		sqlite3_finalize(c->launch);
@@ -161,25 +181,24 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 		return result;                                                          \
 	}
 
-/* 0: none, as where sites are left out. */
+/* 0: none. */
 static const struct gpuctr_site *find_site(struct store_cursor *c, unsigned id)
 {
 	const struct gpuctr_site *site = reader_find_site(&c->sites, id);
 
-	if (c->numbers && id && !site && c->row.error == 0) {
+	if (id && !site && c->row.error == 0) {
 		c->row.error = reader_corrupt(c->row.reader, c->row.table, "a site is missing");
 	}
 	return site;
 }
 
-/* The columns of an occurrence: its payload's type and value follow each other. -1: left out. */
+/* The columns of an occurrence: its payload's type and value follow each other. */
 static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *site,
 			    int payload_column, int numbers_column, struct gpuctr_occurrence *ret)
 {
 	sqlite3_stmt *stmt = c->row.stmt;
 	size_t wanted = site ? site->n_numbers : 0, n = 0;
-	const uint8_t *bytes =
-		numbers_column < 0 ? NULL : sqlite3_column_blob(stmt, numbers_column);
+	const uint8_t *bytes = sqlite3_column_blob(stmt, numbers_column);
 
 	if (bytes && !numbers_decode(bytes, (size_t)sqlite3_column_bytes(stmt, numbers_column),
 				     c->numbers, wanted, &n)) {
@@ -189,10 +208,8 @@ static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *si
 		c->numbers[n] = -1;
 	}
 	ret->numbers = c->numbers;
-	if (payload_column >= 0) {
-		ret->payload_type = (unsigned)row_int(&c->row, payload_column, 0, 64);
-		ret->payload = (uint64_t)row_i64(&c->row, payload_column + 1);
-	}
+	ret->payload_type = (unsigned)row_int(&c->row, payload_column, 0, 64);
+	ret->payload = (uint64_t)row_i64(&c->row, payload_column + 1);
 }
 
 static const struct gpuctr_kernel *find_kernel(struct store_cursor *c, unsigned id)
@@ -216,72 +233,39 @@ static uint64_t last_index(uint64_t first, uint64_t count)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-/* Columns of record that are not read, as bits. */
-static unsigned find_left_out(unsigned without)
-{
-	enum { OCCURRENCE = 7u << STORE_COL_OPENED | 1u << STORE_COL_NUMBERS };
-	unsigned columns = 1u << STORE_COL_ID;
-
-	columns |= without & STORE_START ? 1u << STORE_COL_START_NS : 0;
-	columns |= without & STORE_SITES ? 3u << STORE_COL_STEP : 0;
-	columns |= without & (STORE_SITES | STORE_OCCURRENCE) ? OCCURRENCE : 0;
-	return columns;
-}
-
-static bool is_left_out(const struct store_cursor *c, int column)
-{
-	return c->at[column] < 0;
-}
-
-static bool has_errors(const struct store_cursor *c)
-{
-	return c->row.reader->info.sampled && !(c->row.reader->without & STORE_VALUES);
-}
-
 /* NULL: out of memory. */
-static char *format_records(struct store_cursor *c, uint64_t first, uint64_t last)
+static char *format_records(const struct store_cursor *c, uint64_t first, uint64_t last)
 {
 	const struct gpuctr_plan *plan = &c->row.reader->info.plan;
-	unsigned left_out = find_left_out(c->row.reader->without);
-	bool sampled = has_errors(c), graphs = c->has_graphs;
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
-	for (int i = 0; i < STORE_COL_METRICS; i++) {
-		c->at[i] = left_out >> i & 1 ? -1 : (int8_t)c->first_value++;
-		if (c->at[i] >= 0) {
-			sqlite3_str_appendf(sql, "%srecord.%s", c->at[i] ? ", " : "SELECT ",
-					    schema_record_columns[i]);
-		}
-	}
-	if (c->row.reader->without & STORE_VALUES) {
-		for (size_t i = 0; i < plan->n_columns; i++) {
-			sqlite3_str_appendall(sql, ", NULL");
-		}
-	} else {
-		schema_append_selected(sql, "record", plan->columns, plan->n_columns);
-	}
+	sqlite3_str_appendf(
+		sql, "SELECT record.id, process, launch, start_ns, duration_ns, clock, step%s",
+		c->is_brief ? "" : ", correlation, opened, payload_type, payload, seq, numbers");
+	schema_append_selected(sql, "record", plan->columns, plan->n_columns);
 	sqlite3_str_appendf(sql, ", %s%s",
-			    graphs ? "graph_kernel.graph, graph_kernel.node" : "NULL, NULL",
-			    sampled ? ", sampled.alike" : "");
-	if (sampled) {
+			    c->has_graphs ? "graph_kernel.graph, graph_kernel.node" : "NULL, NULL",
+			    c->has_errors ? ", sampled.alike" : "");
+	if (c->has_errors) {
 		schema_append_selected(sql, "sampled", plan->columns, plan->n_columns);
 	}
-	sqlite3_str_appendf(sql, " FROM record %s%s",
-			    graphs ? "LEFT JOIN graph_kernel ON graph_kernel.record = record.id "
-				   : "",
-			    sampled ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
+	sqlite3_str_appendf(
+		sql, " FROM record %s%s",
+		c->has_graphs ? "LEFT JOIN graph_kernel ON graph_kernel.record = record.id " : "",
+		c->has_errors ? "LEFT JOIN sampled ON sampled.record = record.id " : "");
 	sqlite3_str_appendf(sql, "WHERE record.id BETWEEN %llu AND %llu ORDER BY record.id",
 			    (unsigned long long)first, (unsigned long long)last);
 	return sqlite3_str_finish(sql);
 }
 
-/* Most captures have none, and are read faster without looking for each record's. */
-static int find_graphs(struct store_cursor *c)
+/* Most captures have none of some table's rows, and are read faster without looking for each
+ * record's. */
+static int find_any(struct store_cursor *c, const char *table, const char *sql, bool *ret)
 {
-	struct row row = { .reader = c->row.reader, .table = "graph_kernel" };
-	int result = reader_prepare(row.reader, "SELECT 1 FROM graph_kernel LIMIT 1", &row.stmt);
+	struct row row = { .reader = c->row.reader, .table = table };
+	int result = reader_prepare(row.reader, sql, &row.stmt);
 
-	result = result ? result : row_step(&row, &c->has_graphs);
+	result = result ? result : row_step(&row, ret);
 	sqlite3_finalize(row.stmt);
 	return result;
 }
@@ -294,9 +278,16 @@ static int start_records(struct store_cursor *c, uint64_t first, uint64_t last,
 	int result;
 
 	c->n_columns = r->info.plan.n_columns;
+	c->is_brief = r->is_brief;
+	c->first_value = c->is_brief ? AT_CORRELATION : AT_END;
 	c->values = calloc(2 * c->n_columns + 1, sizeof(*c->values));
 	c->launches = calloc(LAUNCHES_KEPT, sizeof(*c->launches));
-	result = r->info.graphs ? find_graphs(c) : 0;
+	result = r->info.graphs ? find_any(c, "graph_kernel", "SELECT 1 FROM graph_kernel LIMIT 1",
+					   &c->has_graphs)
+				: 0;
+	result = result || !r->info.sampled
+			 ? result
+			 : find_any(c, "sampled", "SELECT 1 FROM sampled LIMIT 1", &c->has_errors);
 	result = result ? result
 			: reader_prepare(r, "SELECT * FROM launch WHERE id = ?", &c->launch);
 	if (result) {
@@ -326,30 +317,29 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 		      : start_records(c, base + first, base + last_index(first, count), ret);
 }
 
-/* 0 where it is left out. */
-static int64_t take_int(struct store_cursor *c, int column, int64_t min, int64_t max)
-{
-	return is_left_out(c, column) ? 0 : row_int(&c->row, c->at[column], min, max);
-}
-
-static uint32_t take_u32(struct store_cursor *c, int column)
-{
-	return (uint32_t)take_int(c, column, 0, UINT32_MAX);
-}
-
-static int64_t take_i64(struct store_cursor *c, int column)
-{
-	return take_int(c, column, INT64_MIN, INT64_MAX);
-}
-
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* Sets the members of record that the row of launch has. */
+static void take_active(struct store_cursor *c, struct row *row, struct launch *launch)
+{
+	unsigned id = row_u32(row, STORE_LAUNCH_ACTIVE_SET);
+
+	if (id == 0 || row->error) {
+		return;
+	}
+	c->has_active = true;
+	row->error = reader_load_set(row->reader, c->process, &c->sites, id, &launch->active);
+	launch->record.active = launch->active.sites;
+	launch->record.n_active = launch->active.n;
+	if (row->error == 0 && launch->active.n == 0) {
+		row->error = reader_corrupt(row->reader, "record", "a set of ranges is missing");
+	}
+}
+
 static void take_launch(struct store_cursor *c, struct row *row, struct launch *launch)
 {
 	struct gpuctr_record *record = &launch->record;
 
-	*launch = (struct launch){ .id = launch->id };
+	*record = (struct gpuctr_record){ 0 };
 	record->process = (unsigned)row_int(row, STORE_LAUNCH_PROCESS, c->process, c->process);
 	record->kind = (enum gpuctr_launch_kind)row_int(row, STORE_LAUNCH_KIND, 0,
 							GPUCTR_LAUNCH_GRAPH_KERNEL);
@@ -364,9 +354,9 @@ static void take_launch(struct store_cursor *c, struct row *row, struct launch *
 	record->thread = row_u32(row, STORE_LAUNCH_THREAD);
 	record->kernel = find_kernel(c, row_u32(row, STORE_LAUNCH_KERNEL));
 	record->site = find_site(c, row_u32(row, STORE_LAUNCH_SITE));
-	launch->active_set = row_u32(row, STORE_LAUNCH_ACTIVE_SET);
 	launch->forward = record->site ? find_site(c, row_u32(row, STORE_LAUNCH_LAYER_SITE)) : NULL;
 	row->error = row->error ? row->error : c->row.error;
+	take_active(c, row, launch);
 }
 
 static const struct launch *read_launch(struct store_cursor *c, struct launch *launch, unsigned id)
@@ -394,23 +384,6 @@ static const struct launch *find_launch(struct store_cursor *c, unsigned id)
 	struct launch *launch = &c->launches[id % LAUNCHES_KEPT];
 
 	return launch->id == id && id ? launch : read_launch(c, launch, id);
-}
-
-static void take_active(struct store_cursor *c, struct gpuctr_record *record, unsigned id)
-{
-	struct row *row = &c->row;
-
-	record->active = NULL;
-	record->n_active = 0;
-	if (id == 0 || row->error || row->reader->without & (STORE_SITES | STORE_ACTIVE)) {
-		return;
-	}
-	row->error = reader_load_set(row->reader, c->process, &c->sites, id, &c->active);
-	record->active = c->active.sites;
-	record->n_active = c->active.n;
-	if (row->error == 0 && record->n_active == 0) {
-		row->error = reader_corrupt(row->reader, row->table, "a set of ranges is missing");
-	}
 }
 
 /* A record has values of exactly one group of columns. */
@@ -441,7 +414,7 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 
 	record->errors = NULL;
 	record->alike = 0;
-	if (!has_errors(c) || sqlite3_column_type(c->row.stmt, column) == SQLITE_NULL) {
+	if (!c->has_errors || sqlite3_column_type(c->row.stmt, column) == SQLITE_NULL) {
 		return;
 	}
 	record->alike = row_u32(&c->row, column);
@@ -452,38 +425,52 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 }
 
 /* -1: not known. */
-static int64_t take_number(struct store_cursor *c, int column)
+static int64_t take_number(struct row *row, int column)
 {
-	bool known = !is_left_out(c, column) &&
-		     sqlite3_column_type(c->row.stmt, c->at[column]) != SQLITE_NULL;
+	bool known = sqlite3_column_type(row->stmt, column) != SQLITE_NULL;
 
-	return known ? row_int(&c->row, c->at[column], 0, INT64_MAX) : -1;
+	return known ? row_int(row, column, 0, INT64_MAX) : -1;
 }
 
 /* Either both are known or neither. */
-static void take_time(struct store_cursor *c, struct gpuctr_record *record)
+static void take_time(struct row *row, struct gpuctr_record *record)
 {
-	record->start_ns = take_i64(c, STORE_COL_START_NS);
-	record->clock = (enum gpuctr_clock)take_int(c, STORE_COL_CLOCK, 0, GPUCTR_CLOCK_GPU);
+	record->start_ns = row_i64(row, AT_START);
+	record->clock = (enum gpuctr_clock)row_int(row, AT_CLOCK, 0, GPUCTR_CLOCK_GPU);
 	record->duration_ns = record->clock == GPUCTR_CLOCK_NONE
-				      ? take_int(c, STORE_COL_DURATION_NS, -1, -1)
-				      : take_int(c, STORE_COL_DURATION_NS, 0, INT64_MAX);
+				      ? row_int(row, AT_DURATION, -1, -1)
+				      : row_int(row, AT_DURATION, 0, INT64_MAX);
+}
+
+/* What differs from one time at a launch to the next, and is in no sum. */
+static void take_details(struct store_cursor *c, struct gpuctr_record *record)
+{
+	struct row *row = &c->row;
+
+	record->correlation = row_u32(row, AT_CORRELATION);
+	record->opened = row_u32(row, AT_OPENED);
+	if (record->opened > (record->site ? record->site->depth + 1 : 0) && row->error == 0) {
+		row->error =
+			reader_corrupt(row->reader, row->table, "more open ranges than it has");
+	}
+	take_occurrence(c, record->site, AT_PAYLOAD_TYPE, AT_NUMBERS, &record->at);
+	c->found.seq = take_number(row, AT_SEQ);
 }
 
 static void take_record(struct store_cursor *c)
 {
 	struct gpuctr_record *record = &c->item.record;
 	struct row *row = &c->row;
-	const struct launch *launch = find_launch(c, take_u32(c, STORE_COL_LAUNCH));
+	const struct launch *launch =
+		find_launch(c, (unsigned)row_int(row, AT_LAUNCH, 1, UINT32_MAX));
 
 	if (!launch) {
 		return;
 	}
 	*record = launch->record;
-	take_int(c, STORE_COL_PROCESS, c->process, c->process);
-	record->index = (uint64_t)take_int(c, STORE_COL_IDX, 0, STORE_INDEX_MAX);
-	record->correlation = take_u32(c, STORE_COL_CORRELATION);
-	take_time(c, record);
+	row_int(row, AT_PROCESS, c->process, c->process);
+	record->index = (uint64_t)row_i64(row, AT_ID) & STORE_INDEX_MAX;
+	take_time(row, record);
 	for (size_t i = 0; i < c->n_columns; i++) {
 		c->values[i] = row_double(row, c->first_value + (int)i);
 	}
@@ -491,17 +478,11 @@ static void take_record(struct store_cursor *c)
 	record->group = group_of(c);
 	take_graph(c, record);
 	take_errors(c, record);
-	record->opened = take_u32(c, STORE_COL_OPENED);
-	if (record->opened > (record->site ? record->site->depth + 1 : 0) && row->error == 0) {
-		row->error =
-			reader_corrupt(row->reader, row->table, "more open ranges than it has");
+	c->found =
+		(struct store_found){ launch->id, launch->forward, take_number(row, AT_STEP), -1 };
+	if (!c->is_brief) {
+		take_details(c, record);
 	}
-	take_occurrence(c, record->site, c->at[STORE_COL_PAYLOAD_TYPE], c->at[STORE_COL_NUMBERS],
-			&record->at);
-	take_active(c, record, launch->active_set);
-	c->found.forward = launch->forward;
-	c->found.step = take_number(c, STORE_COL_STEP);
-	c->found.seq = take_number(c, STORE_COL_SEQ);
 }
 
 DEFINE_NEXT(record)

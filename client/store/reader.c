@@ -432,9 +432,9 @@ struct store_reader *store_reader_free(struct store_reader *r)
 	return NULL;
 }
 
-void store_without(struct store_reader *r, unsigned parts)
+void store_be_brief(struct store_reader *r, bool brief)
 {
-	r->without = parts;
+	r->is_brief = brief;
 }
 
 const struct store_info *store_info(const struct store_reader *r)

@@ -92,17 +92,9 @@ int store_find_first(struct store_reader *r);
 /* The last failure of any call on this reader or its cursors. */
 const struct store_error *store_reader_error(const struct store_reader *r);
 
-/* Parts of records that the caller does not need and the reader does not read, to save time. They
- * are 0 or NULL in rows. Holds for cursors that are made from then on. */
-enum store_part {
-	STORE_SITES = 1 << 0,	   /* all ranges of records and marks */
-	STORE_ACTIVE = 1 << 1,	   /* start/end ranges of records */
-	STORE_START = 1 << 5,	   /* start time of records, but not the duration */
-	STORE_VALUES = 1 << 6,	   /* values of records, which are NAN, and errors */
-	STORE_OCCURRENCE = 1 << 7, /* what differs from one time at a site to the next: numbers,
-				      payload, opened */
-};
-void store_without(struct store_reader *r, unsigned parts);
+/* For sums: records of cursors that are made from then on lack, to save time, correlation, seq,
+ * opened and the occurrence, which are 0 or NULL, or -1. */
+void store_be_brief(struct store_reader *r, bool brief);
 
 /* Reads the kernels of a process once; later calls return the same, and the rows of its cursors
  * point to them. */
@@ -144,9 +136,11 @@ int store_each_samples(struct store_reader *r,
 /* The next row, or NULL after the last. Rows live until the next call on the same cursor, and the
  * sites that they point to as long as the reader. The checksum of an image has been verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
-/* What the writer has found of the record that was read last, if it has a site: -1 and NULL are
- * not known. Nothing with STORE_SITES. */
+/* What the file has of the record that was read last: the row of launch, whose records differ in
+ * nothing but index, times, values, graph, step, seq and what a brief record lacks; and what the
+ * writer has found if the record has a site: -1 and NULL are not known. */
 struct store_found {
+	unsigned launch; /* from 1, in the order of their first records */
 	const struct gpuctr_site *forward; /* whose layer and step the record has, where its own
 					      site has none; may be its own */
 	int64_t step, seq;

@@ -377,7 +377,7 @@ FIXTURE_TEST(test_images_marks_and_notices_come_back)
 }
 
 /* Nor is what is not there found missing. */
-FIXTURE_TEST(test_ranges_can_be_left_in_the_file)
+FIXTURE_TEST(test_marks_are_whole_where_records_are_brief)
 {
 	struct fixture *f = *state;
 	const struct gpuctr_mark mark = {
@@ -395,15 +395,15 @@ FIXTURE_TEST(test_ranges_can_be_left_in_the_file)
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	r = open_file(f);
-	store_without(r, STORE_SITES);
+	store_be_brief(r, true);
 	assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
 	assert_int_equal(store_next_record(c, &record), 0);
 	assert_string_equal(record->kernel->name, f->synthetic.kernels[0].name);
-	assert_null(record->site);
 	store_cursor_free(c);
 	assert_int_equal(store_marks(r, 1, &c), 0);
 	assert_int_equal(store_next_mark(c, &mark_back), 0);
-	assert_null(mark_back->site);
+	assert_int_equal(mark_back->site->id, mark.site->id);
+	assert_int_equal(mark_back->at.payload, 7);
 	assert_int_equal(mark_back->thread, 42);
 	store_cursor_free(c);
 	store_reader_free(r);
@@ -581,7 +581,7 @@ FIXTURE_TEST(test_views_tell_steps)
 	assert_int_equal(query(f, "SELECT count(*) FROM nvtx_spans WHERE step = 1"), 2);
 }
 
-/* What the writer has found comes back, for readers of sites alone. */
+/* What the writer has found comes back, in a brief record without its sequence number. */
 FIXTURE_TEST(test_readers_get_what_was_found)
 {
 	struct fixture *f = *state;
@@ -597,16 +597,17 @@ FIXTURE_TEST(test_readers_get_what_was_found)
 	assert_int_equal(store_finish(s, &all_well), 0);
 	store_close(s);
 	r = open_file(f);
-	for (int without = 0; without < 2; without++) {
-		store_without(r, without ? STORE_SITES : STORE_OCCURRENCE);
+	for (int brief = 0; brief < 2; brief++) {
+		store_be_brief(r, brief);
 		assert_int_equal(store_records(r, 1, 0, 0, &c), 0);
 		assert_int_equal(store_next_record(c, &record), 0);
-		assert_int_equal(record->opened, 0);
-		assert_true(without ? !record->site : record->site != NULL);
-		assert_int_equal(store_record_found(c)->step, without ? -1 : 12);
-		assert_int_equal(store_record_found(c)->seq, without ? -1 : 7);
-		assert_int_equal(without || store_record_found(c)->forward->id == 1, 1);
+		assert_non_null(record->site);
+		assert_int_equal(store_record_found(c)->launch, 1);
+		assert_int_equal(store_record_found(c)->step, 12);
+		assert_int_equal(store_record_found(c)->seq, brief ? -1 : 7);
+		assert_int_equal(store_record_found(c)->forward->id, 1);
 		assert_int_equal(store_next_record(c, &record), 0);
+		assert_int_equal(store_record_found(c)->launch, 2);
 		assert_int_equal(store_record_found(c)->step, -1);
 		assert_null(store_record_found(c)->forward);
 		store_cursor_free(c);
