@@ -54,7 +54,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->before = groups_records(s->summary->groups);
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	r = r ? r : groups_host(s->summary->groups, info->host);
-	r = r ? r : where_begin(s->where, &info->plan, info->path, info->host);
+	r = r ? r : where_begin(s->where, info->path, info->host);
 	r = r || !s->page ? r : page_capture(s->page, info);
 	r = r ? r : intake_begin(&s->intake, &info->plan, info->path, info->host, &s->why);
 	return r;
@@ -97,8 +97,8 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 		return 0;
 	}
 	summary_record(s->summary, record, what);
-	if (s->hints && hints_at(s->hints, record)) {
-		return -ENOMEM;
+	if (s->hints) {
+		hints_record(s->hints, record);
 	}
 	if (s->page && page_record(s->page, record, what)) {
 		return -ENOMEM;

@@ -41,6 +41,9 @@ struct groups *groups_new(const struct keys *keys)
 		return NULL;
 	}
 	g->keys = *keys;
+	for (unsigned i = 0; i < keys->n; i++) {
+		g->by_step = g->by_step || keys->keys[i] == KEY_STEP;
+	}
 	if (add_measure(g, "time", "ns") == SIZE_MAX) {
 		return groups_free(g);
 	}
@@ -186,7 +189,7 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	}
 	sums_find(g->measures, g->n_measures, &g->sums);
 	g->n_captures++;
-	memset(g->kernels, 0, sizeof(g->kernels));
+	g->announced++;
 	free_processes(g);
 	return 0;
 }
@@ -335,6 +338,7 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 	struct groups_process *p = groups_find_process(g, process->process);
 	struct buf b = { 0 };
 
+	g->announced += p != NULL;
 	p = p ? p : add_process(g, process->process);
 	if (!p) {
 		return -ENOMEM;

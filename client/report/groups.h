@@ -75,6 +75,9 @@ struct group {
 /* A row of n measures that owner owns, with nothing in it. NULL: out of memory. */
 struct group *group_new(struct texts *owner, size_t n);
 
+/* The label of KEY_GRID of further launches, where very many shapes were met. */
+#define GROUPS_OTHER_SHAPES "other launch shapes"
+
 struct groups;
 
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
@@ -95,10 +98,6 @@ int groups_record(struct groups *g, const struct gpuctr_record *record,
 /* Sets the label for KEY_CALL_SITE of the records that follow. 0 or -ENOMEM. */
 int groups_at(struct groups *g, const char *site);
 
-/* Returns a record's labels without adding the record; no key may nest. They live as long as g and
- * what. 0 or -ENOMEM. */
-int groups_labels(struct groups *g, const struct gpuctr_record *record,
-		  const struct attribution *what, const char **ret);
 bool groups_are_sampled(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */

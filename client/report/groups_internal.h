@@ -34,6 +34,20 @@ struct leaf {
 	struct sample *stats;
 	struct part *timed; /* sums over launches whose time is known, one for each measure */
 	struct leaf_errors *errors; /* of sampled records; NULL: there are none */
+	enum { WANTED_UNKNOWN, WANTED, UNWANTED } wanted; /* where.c */
+};
+
+enum { GROUPS_LAUNCHES = 1 << 14 };
+
+/* What is found once for records of a launch, which differ in step and graph. */
+struct groups_launch {
+	unsigned launch, announced; /* launch 0: found for one record */
+	uint32_t graph;
+	int64_t step;
+	const void *dims[KEYS_MAX]; /* as those of a leaf */
+	struct leaf *leaf;
+	const struct groups_device *device; /* NULL: not announced */
+	bool is_small; /* it has fewer blocks than the device multiprocessors, if known */
 };
 
 /* A device of a process. */
@@ -52,8 +66,6 @@ struct groups_process {
 	struct groups_device *devices;
 	size_t n_devices;
 };
-
-enum { GROUPS_SLOTS = 1024 };
 
 /* A leaf belongs to the self of one row and to the total of several. */
 struct row_leaf {
@@ -77,10 +89,13 @@ struct groups {
 	double flop_peaks[PEAKS_PRECISIONS];	   /* operations per nanosecond, the highest of all
 						      devices */
 	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* of one of them */
+	struct groups_launch launches[GROUPS_LAUNCHES]; /* direct-mapped */
+	unsigned announced; /* numbers captures, and processes that are announced again */
+	bool by_step;	    /* the step is a key */
 	struct {
-		unsigned process, kernel;
-		const char *name;
-	} kernels[GROUPS_SLOTS]; /* direct-mapped */
+		const char *name, *label;
+		int64_t number;
+	} step; /* the last one; label NULL: none */
 
 	struct leaf **leaves;
 	size_t n_leaves, max_leaves;
@@ -110,15 +125,15 @@ struct groups {
 struct groups_process *groups_find_process(struct groups *g, unsigned process);
 const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index);
 
-/* --- leaves.c. What the keys say of a record. */
-void groups_dims(struct groups *g, const struct gpuctr_record *record,
-		 const struct attribution *what, const void **ret);
+/* --- leaves.c */
+/* The leaf of a record, and what else its launch decides. what: of the record; NULL: it belongs to
+ * nothing. NULL: out of memory. */
+const struct groups_launch *groups_find(struct groups *g, const struct gpuctr_record *record,
+					const struct attribution *what);
 /* The kernel's name, one of texts; NULL: out of memory. */
 const char *groups_kernel(struct groups *g, const struct gpuctr_record *record);
 /* The hash of one label for each key. */
 uint64_t groups_hash(const void *const *dims, unsigned n);
-/* Finds or makes the leaf with these labels, of launches of this kind; NULL: out of memory. */
-struct leaf *groups_find_leaf(struct groups *g, const void *const *dims, struct kind *kind);
 
 /* --- kinds.c. NULL: out of memory. */
 struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record);

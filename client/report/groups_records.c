@@ -64,14 +64,15 @@ static void add_to_kind(const struct groups *g, struct leaf *leaf,
 	}
 }
 
-static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record,
-		       const struct groups_device *device)
+static void add_record(struct groups *g, const struct groups_launch *launch,
+		       const struct gpuctr_record *record)
 {
+	struct leaf *leaf = launch->leaf;
 	bool timed = record->clock != GPUCTR_CLOCK_NONE;
-	double blocks = (double)record->grid[0] * record->grid[1] * record->grid[2];
 	double ns = (double)record->duration_ns;
 
 	leaf->calls++;
+	leaf->small += launch->is_small;
 	leaf->graphs += record->kind == GPUCTR_LAUNCH_GRAPH;
 	leaf->alike += record->errors && record->alike != 0;
 	leaf->ranged += record->clock == GPUCTR_CLOCK_RANGE;
@@ -87,44 +88,27 @@ static void add_record(struct groups *g, struct leaf *leaf, const struct gpuctr_
 			add_part(&leaf->timed[g->columns[i]], value, ns);
 		}
 	}
-	if (device) {
-		leaf->small +=
-			record->kind != GPUCTR_LAUNCH_GRAPH && blocks < device->multiprocessors;
-	}
 	if (timed) {
-		leaf->peak_bytes += peak_bytes_of(record, device);
+		leaf->peak_bytes += peak_bytes_of(record, launch->device);
 	}
 	if (timed && g->sums.has_peak) {
-		leaf->peak_ns += find_peak_ns(g, record, device);
+		leaf->peak_ns += find_peak_ns(g, record, launch->device);
 	}
 }
 
 int groups_record(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what)
 {
-	static const struct attribution none = { .layer = "", .step = "", .seq = -1 };
-	const struct groups_process *p = groups_find_process(g, record->process);
-	const struct groups_device *device;
-	const void *dims[KEYS_MAX];
-	struct kind *kind = NULL;
-	struct leaf *leaf;
+	const struct groups_launch *launch = groups_find(g, record, what);
 
+	if (!launch) {
+		return -ENOMEM;
+	}
 	g->records++;
 	g->by_clock[record->clock]++;
-	what = what ? what : &none;
-	groups_dims(g, record, what, dims);
-	if (g->takes_turns && !(kind = kinds_find(g, record))) {
-		return -ENOMEM;
+	add_record(g, launch, record);
+	if (launch->leaf->kind) {
+		add_to_kind(g, launch->leaf, record, launch->device);
 	}
-	leaf = groups_find_leaf(g, dims, kind);
-	if (!leaf) {
-		return -ENOMEM;
-	}
-	leaf->op = leaf->op ? leaf->op : what->op;
-	device = groups_find_device(p, record->device);
-	add_record(g, leaf, record, device);
-	if (kind) {
-		add_to_kind(g, leaf, record, device);
-	}
-	return record->errors ? errors_record(g, leaf, record) : 0;
+	return record->errors ? errors_record(g, launch->leaf, record) : 0;
 }

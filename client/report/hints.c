@@ -49,17 +49,6 @@ enum {
 
 enum { LABEL_KERNEL, LABEL_SHAPE };
 
-/* The most launch shapes of kernels that are judged; the limit bounds memory for a program whose
- * shapes all differ. Further shapes share one row, which is not judged. */
-enum { SHAPES_MAX = 1 << 14 };
-
-static const char other_shapes[] = "other launch shapes";
-
-struct shape {
-	uint64_t hash; /* of kernel and shape, which stands for both */
-	char text[96];
-};
-
 /* Pauses between kernels that were launched one after the other. */
 struct pace {
 	struct gpuctr_record last; /* its pointers are not used */
@@ -71,8 +60,6 @@ struct pace {
 struct hints {
 	struct groups *groups;
 	struct view kernels; /* of these groups, by time */
-	struct map shapes;
-	struct texts shape_texts; /* holds these */
 	struct pace pace;
 	struct hint items[HINTS_MAX];
 	const struct group *rows[HINTS_MAX]; /* of items; NULL: of no kernel */
@@ -85,7 +72,7 @@ struct hints {
 struct hints *hints_new(struct intake *in)
 {
 	static const struct keys keys = {
-		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_CALL_SITE },
+		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_GRID },
 		.n = 2,
 		.nested = -1
 	};
@@ -109,48 +96,9 @@ struct hints *hints_free(struct hints *h)
 	if (h) {
 		forget(h);
 		groups_free(h->groups);
-		map_deinit(&h->shapes);
-		texts_deinit(&h->shape_texts);
 		free(h);
 	}
 	return NULL;
-}
-
-static bool is_shape(const void *item, const void *key)
-{
-	return ((const struct shape *)item)->hash == *(const uint64_t *)key;
-}
-
-static uint64_t hash_of(const struct gpuctr_record *record)
-{
-	uint64_t hash = map_mix(record->process, record->kernel ? record->kernel->id : 0);
-
-	hash = map_mix(hash, record->kind == GPUCTR_LAUNCH_GRAPH);
-	for (int k = 0; k < 3; k++) {
-		hash = map_mix(hash, (uint64_t)record->grid[k] << 32 | record->block[k]);
-	}
-	return hash;
-}
-
-static const char *shape_of(struct hints *h, const struct gpuctr_record *record)
-{
-	uint64_t hash = hash_of(record);
-	struct shape *shape = map_find(&h->shapes, hash, is_shape, &hash);
-
-	if (shape) {
-		return shape->text;
-	}
-	shape = h->shapes.n < SHAPES_MAX ? texts_take(&h->shape_texts, sizeof(*shape)) : NULL;
-	if (!shape || map_add(&h->shapes, hash, shape)) {
-		return other_shapes;
-	}
-	shape->hash = hash;
-	if (record->kind != GPUCTR_LAUNCH_GRAPH) {
-		snprintf(shape->text, sizeof(shape->text), "grid %ux%ux%u block %ux%ux%u",
-			 record->grid[0], record->grid[1], record->grid[2], record->block[0],
-			 record->block[1], record->block[2]);
-	}
-	return shape->text;
 }
 
 /* Kernels of a graph follow each other without launches. */
@@ -173,10 +121,9 @@ static void add_pause(struct pace *p, const struct gpuctr_record *record)
 	p->last = *record;
 }
 
-int hints_at(struct hints *h, const struct gpuctr_record *record)
+void hints_record(struct hints *h, const struct gpuctr_record *record)
 {
 	add_pause(&h->pace, record);
-	return groups_at(h->groups, shape_of(h, record));
 }
 
 /* --- hints ----------------------------------------------------------------------------------- */
@@ -443,7 +390,7 @@ static int judge(struct hints *h, const struct view *operators)
 	for (size_t i = 0; i < v->n_rows && r == 0; i++) {
 		const struct group *row = v->rows[i];
 
-		if (strcmp(row->labels[LABEL_SHAPE], other_shapes) == 0) {
+		if (strcmp(row->labels[LABEL_SHAPE], GROUPS_OTHER_SHAPES) == 0) {
 			continue;
 		}
 		if (takes_time(row, v->all)) {

@@ -6,7 +6,7 @@
  * shape and be bound by memory in another.
  *
  *	hints_new(intake);
- *	hints_at(h, record);	// before the intake gets the record
+ *	hints_record(h, record);
  *	...
  *	hints_find(h, view);
  */
@@ -28,8 +28,8 @@ struct hints;
 struct hints *hints_new(struct intake *in); /* NULL: out of memory */
 struct hints *hints_free(struct hints *h);  /* takes NULL, returns NULL */
 
-/* 0 or -ENOMEM. */
-int hints_at(struct hints *h, const struct gpuctr_record *record);
+/* Besides what the intake gets. */
+void hints_record(struct hints *h, const struct gpuctr_record *record);
 
 /* After the last capture. A view with rows by operator adds hints of operators. 0 or -ENOMEM. */
 int hints_find(struct hints *h, const struct view *v);

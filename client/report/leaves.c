@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Finds a record's labels, and the leaf with these labels by one look-up in a hash table. Labels
- * are interned, so that equal labels are the same pointer. */
+/* Finds the labels of a launch, and the leaf with these labels. Labels are interned, so that equal
+ * labels are the same pointer. What was found is kept by the launch's number, so that its next
+ * records cost nothing but a step's label and leaf, where the step is a key. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,17 +21,7 @@ enum { RANGES_MAX = 16 };
 
 const char *groups_kernel(struct groups *g, const struct gpuctr_record *record)
 {
-	unsigned kernel = record->kernel ? record->kernel->id : 0;
-	size_t slot = (kernel + record->process * 97u) % GROUPS_SLOTS;
-
-	if (!g->kernels[slot].name || g->kernels[slot].process != record->process ||
-	    g->kernels[slot].kernel != kernel) {
-		g->kernels[slot].process = record->process;
-		g->kernels[slot].kernel = kernel;
-		g->kernels[slot].name =
-			texts_add_string(&g->texts, record->kernel ? record->kernel->name : "");
-	}
-	return g->kernels[slot].name;
+	return texts_add_string(&g->texts, record->kernel ? record->kernel->name : "");
 }
 
 static const char *number_text(struct groups *g, const char *what, uint64_t number)
@@ -41,13 +32,19 @@ static const char *number_text(struct groups *g, const char *what, uint64_t numb
 	return texts_add(&g->texts, text, (size_t)n);
 }
 
-static const char *launch_shape(struct groups *g, const struct gpuctr_record *r)
+/* For hints: more than so many shapes, which would take ever more memory, share one row. */
+enum { SHAPES_MAX = 1 << 14 };
+
+static const char *launch_shape(struct groups *g, const struct gpuctr_record *r, bool any)
 {
 	char text[96];
 	int n = snprintf(text, sizeof(text), "grid %ux%ux%u block %ux%ux%u", r->grid[0], r->grid[1],
 			 r->grid[2], r->block[0], r->block[1], r->block[2]);
+	const char *known = any || g->n_leaves < SHAPES_MAX
+				    ? texts_add(&g->texts, text, (size_t)n)
+				    : texts_find(&g->texts, text, (size_t)n);
 
-	return texts_add(&g->texts, text, (size_t)n);
+	return known || any ? known : GROUPS_OTHER_SHAPES;
 }
 
 /* "iteration 12" */
@@ -55,8 +52,13 @@ static const char *step_text(struct groups *g, const struct attribution *what)
 {
 	CLEAN_BUF struct buf b = { 0 };
 
-	site_name_format(&b, what->step, "", SITE_NUMBER_STEP, what->step_number);
-	return b.failed ? NULL : texts_add_string(&g->texts, buf_string(&b));
+	if (!g->step.label || g->step.name != what->step || g->step.number != what->step_number) {
+		site_name_format(&b, what->step, "", SITE_NUMBER_STEP, what->step_number);
+		g->step.name = what->step;
+		g->step.number = what->step_number;
+		g->step.label = b.failed ? NULL : texts_add_string(&g->texts, buf_string(&b));
+	}
+	return g->step.label;
 }
 
 /* "io:load; training": in one order, whichever was opened first. */
@@ -117,7 +119,7 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 			       ? (const void *)what->scope
 			       : what->forward;
 	case KEY_SHAPE:
-		return what->op ? what->op->sizes : launch_shape(g, record);
+		return what->op ? what->op->sizes : launch_shape(g, record, true);
 	case KEY_DIR:
 		return attribution_direction_name(what->direction);
 	case KEY_STEP:
@@ -144,6 +146,8 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return g->host;
 	case KEY_CALL_SITE:
 		return g->site ? g->site : "";
+	case KEY_GRID:
+		return record->kind == GPUCTR_LAUNCH_GRAPH ? "" : launch_shape(g, record, false);
 	case KEY_CAPTURE:
 	case KEY_END:
 		break;
@@ -177,7 +181,7 @@ static bool is_leaf(const void *item, const void *key)
 	return leaf->kind == w->kind && memcmp(leaf->dims, w->dims, w->n * sizeof(*w->dims)) == 0;
 }
 
-struct leaf *groups_find_leaf(struct groups *g, const void *const *dims, struct kind *kind)
+static struct leaf *find_leaf(struct groups *g, const void *const *dims, struct kind *kind)
 {
 	const struct wanted_leaf wanted = { dims, g->keys.n, kind };
 	uint64_t hash = map_mix(groups_hash(dims, g->keys.n), (uintptr_t)kind);
@@ -207,27 +211,63 @@ struct leaf *groups_find_leaf(struct groups *g, const void *const *dims, struct 
 	return leaf;
 }
 
-void groups_dims(struct groups *g, const struct gpuctr_record *record,
-		 const struct attribution *what, const void **ret)
-{
-	const struct groups_process *p = groups_find_process(g, record->process);
+/* --- launches -------------------------------------------------------------------------------- */
 
-	for (unsigned i = 0; i < g->keys.n; i++) {
-		ret[i] = find_dim(g, record, what, p, i);
-	}
+static void find_device(struct groups_launch *l, const struct groups_process *p,
+			const struct gpuctr_record *record)
+{
+	double blocks = (double)record->grid[0] * record->grid[1] * record->grid[2];
+
+	l->device = groups_find_device(p, record->device);
+	l->is_small = l->device && record->kind != GPUCTR_LAUNCH_GRAPH &&
+		      blocks < l->device->multiprocessors;
 }
 
-int groups_labels(struct groups *g, const struct gpuctr_record *record,
-		  const struct attribution *what, const char **ret)
+/* is_known: but for the step. False: out of memory. */
+static bool find_launch(struct groups *g, struct groups_launch *l,
+			const struct gpuctr_record *record, const struct attribution *what,
+			bool is_known)
 {
-	const void *dims[KEYS_MAX];
+	const struct groups_process *p = is_known ? NULL : groups_find_process(g, record->process);
+	struct kind *kind = is_known ? l->leaf->kind : NULL;
 
-	groups_dims(g, record, what, dims);
 	for (unsigned i = 0; i < g->keys.n; i++) {
-		ret[i] = dims[i];
-		if (!ret[i]) {
-			return -ENOMEM;
+		if (!is_known || g->keys.keys[i] == KEY_STEP) {
+			l->dims[i] = find_dim(g, record, what, p, i);
+		}
+		if (!l->dims[i] && (int)i != g->keys.nested) {
+			return false;
 		}
 	}
-	return 0;
+	if (!is_known) {
+		find_device(l, p, record);
+		kind = g->takes_turns ? kinds_find(g, record) : NULL;
+	}
+	l->leaf = kind || !g->takes_turns ? find_leaf(g, l->dims, kind) : NULL;
+	return l->leaf != NULL;
+}
+
+const struct groups_launch *groups_find(struct groups *g, const struct gpuctr_record *record,
+					const struct attribution *what)
+{
+	static const struct attribution none = { .layer = "", .step = "", .seq = -1 };
+	struct groups_launch *l = &g->launches[(what ? what->launch : 0) % GROUPS_LAUNCHES];
+	bool is_known;
+
+	what = what ? what : &none;
+	is_known = what->launch && l->launch == what->launch && l->announced == g->announced &&
+		   l->graph == record->graph;
+	if (is_known && (l->step == what->step_number || !g->by_step)) {
+		return l;
+	}
+	l->launch = 0;
+	if (!find_launch(g, l, record, what, is_known)) {
+		return NULL;
+	}
+	l->launch = what->launch;
+	l->announced = g->announced;
+	l->graph = record->graph;
+	l->step = what->step_number;
+	l->leaf->op = l->leaf->op ? l->leaf->op : what->op;
+	return l;
 }

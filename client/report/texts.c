@@ -35,17 +35,24 @@ static bool is_text(const void *item, const void *key)
 	return strncmp(text, w->text, w->n) == 0 && text[w->n] == '\0';
 }
 
+const char *texts_find(const struct texts *t, const char *text, size_t n)
+{
+	const struct wanted wanted = { text, strnlen(text, n) };
+
+	return map_find(&t->known, map_hash(text, wanted.n), is_text, &wanted);
+}
+
 const char *texts_add(struct texts *t, const char *text, size_t n)
 {
-	struct wanted wanted = { text, strnlen(text, n) };
-	uint64_t hash = map_hash(text, wanted.n);
-	char *copy = map_find(&t->known, hash, is_text, &wanted);
+	const char *known = texts_find(t, text, n);
+	char *copy;
 
-	if (copy) {
-		return copy;
+	if (known) {
+		return known;
 	}
-	copy = arena_text(arena_of(t), text, wanted.n);
-	return copy && map_add(&t->known, hash, copy) == 0 ? copy : NULL;
+	n = strnlen(text, n);
+	copy = arena_text(arena_of(t), text, n);
+	return copy && map_add(&t->known, map_hash(text, n), copy) == 0 ? copy : NULL;
 }
 
 const char *texts_add_string(struct texts *t, const char *text)

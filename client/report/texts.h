@@ -20,6 +20,8 @@ void texts_deinit(struct texts *t);
 /* The text of n bytes; NULL: out of memory. */
 const char *texts_add(struct texts *t, const char *text, size_t n);
 const char *texts_add_string(struct texts *t, const char *text); /* NULL is "" */
+/* NULL: there is no such text. */
+const char *texts_find(const struct texts *t, const char *text, size_t n);
 
 /* Zeroed memory that lives as long as the texts; NULL: out of memory. */
 void *texts_take(struct texts *t, size_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A condition compares the label that groups would give the record. Equal labels are one pointer,
- * so each condition keeps its verdict for a label and matches it once. */
+/* A condition compares the label that groups would give the record. Records with the same labels
+ * are in one leaf of groups, which keeps the verdict. */
 
 #include "client/report/where.h"
 
@@ -11,17 +11,12 @@
 #include <string.h>
 
 #include "client/cli/text.h"
-
-enum { REMEMBERED = 256 };
+#include "client/report/groups_internal.h"
 
 struct condition {
 	char *text;   /* "op=conv" */
 	unsigned key; /* number among those of groups */
 	regex_t regex;
-	struct {
-		const char *label;
-		bool holds;
-	} known[REMEMBERED]; /* direct-mapped */
 };
 
 struct where {
@@ -142,12 +137,13 @@ void where_print(const struct where *w, struct buf *b)
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
-int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name, const char *host)
+int where_begin(struct where *w, const char *name, const char *host)
 {
+	static const struct gpuctr_plan plan = { 0 };
 	int r;
 
 	w->groups = w->groups ? w->groups : groups_new(&w->keys);
-	r = w->groups ? groups_begin(w->groups, plan, name, NULL) : -ENOMEM;
+	r = w->groups ? groups_begin(w->groups, &plan, name, NULL) : -ENOMEM;
 	return r ? r : groups_host(w->groups, host);
 }
 
@@ -156,21 +152,12 @@ int where_process(struct where *w, const struct gpuctr_process *process)
 	return groups_process(w->groups, process);
 }
 
-static bool holds(struct condition *c, const char *label)
-{
-	size_t i = (size_t)(map_mix(0, (uintptr_t)label) % REMEMBERED);
-
-	if (c->known[i].label != label) {
-		c->known[i].label = label;
-		c->known[i].holds = regexec(&c->regex, label, 0, NULL, 0) == 0;
-	}
-	return c->known[i].holds;
-}
-
-static bool all_hold(struct where *w, const char *const *labels)
+static bool all_hold(const struct where *w, const void *const *labels)
 {
 	for (size_t i = 0; i < w->n; i++) {
-		if (!holds(&w->conditions[i], labels[w->conditions[i].key])) {
+		const struct condition *c = &w->conditions[i];
+
+		if (regexec(&c->regex, labels[c->key], 0, NULL, 0) != 0) {
 			return false;
 		}
 	}
@@ -180,9 +167,12 @@ static bool all_hold(struct where *w, const char *const *labels)
 int where_record(struct where *w, const struct gpuctr_record *record,
 		 const struct attribution *what, bool *ret)
 {
-	const char *labels[KEYS_MAX];
-	int r = groups_labels(w->groups, record, what, labels);
+	const struct groups_launch *launch = groups_find(w->groups, record, what);
+	struct leaf *leaf = launch ? launch->leaf : NULL;
 
-	*ret = r == 0 && all_hold(w, labels);
-	return r;
+	if (leaf && leaf->wanted == WANTED_UNKNOWN) {
+		leaf->wanted = all_hold(w, leaf->dims) ? WANTED : UNWANTED;
+	}
+	*ret = leaf && leaf->wanted == WANTED;
+	return leaf ? 0 : -ENOMEM;
 }

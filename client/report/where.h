@@ -17,8 +17,7 @@ bool where_is_empty(const struct where *w);
 /* "op=conv and kernel=gemm", safe for a terminal */
 void where_print(const struct where *w, struct buf *b);
 /* As those of groups. */
-int where_begin(struct where *w, const struct gpuctr_plan *plan, const char *name,
-		const char *host);
+int where_begin(struct where *w, const char *name, const char *host);
 int where_process(struct where *w, const struct gpuctr_process *process);
 /* 0 or -ENOMEM. */
 int where_record(struct where *w, const struct gpuctr_record *record,

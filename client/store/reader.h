@@ -140,7 +140,7 @@ int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
  * nothing but index, times, values, graph, step, seq and what a brief record lacks; and what the
  * writer has found if the record has a site: -1 and NULL are not known. */
 struct store_found {
-	unsigned launch; /* from 1, in the order of their first records */
+	unsigned launch;		   /* from 1, in the order of their first records */
 	const struct gpuctr_site *forward; /* whose layer and step the record has, where its own
 					      site has none; may be its own */
 	int64_t step, seq;

@@ -33,7 +33,7 @@ struct store_reader {
 	sqlite3_stmt *has_records;     /* of a process; NULL: not prepared yet */
 	bool found_marks;	       /* has_marks of all processes is set */
 	bool is_brief;
-	struct store_check *check;     /* the check of the pages; NULL: not begun */
+	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
 };
 

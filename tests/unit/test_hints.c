@@ -78,7 +78,7 @@ static void add(struct made *m, struct launch l)
 
 	put_into(&record, l.range);
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
-	assert_int_equal(hints_at(m->hints, &record), 0);
+	hints_record(m->hints, &record);
 	assert_int_equal(intake_record(&m->intake, &record, &what), 0);
 }
 
@@ -381,7 +381,7 @@ static void expect_of_launches(unsigned pause_ns, unsigned n_columns, bool sampl
 						.values = values,
 						.errors = sampled ? errors : NULL };
 
-		assert_int_equal(hints_at(m.hints, &record), 0);
+		hints_record(m.hints, &record);
 		assert_int_equal(intake_record(&m.intake, &record, NULL), 0);
 	}
 	expect_hints(&m, (const char *[]){ expected, NULL });

@@ -207,19 +207,62 @@ TEST(counters_in_other_units_are_not_compared)
 
 /* --- whose records --- */
 
-TEST(numbers_are_those_of_the_process_and_capture)
+static void add_of_launch(struct groups *g, unsigned launch, const char *kernel, unsigned graph,
+			  int64_t step)
 {
-	const struct view_options options = { .sort = "name" };
-	struct groups *g = begin("kernel", &plan);
-	struct view v;
+	const struct gpuctr_kernel k = { .name = kernel, .mangled = "", .id = 1 };
+	const double values[] = { 0, 0 };
+	const struct gpuctr_record record = { .process = 1,
+					      .kernel = &k,
+					      .kind = graph ? GPUCTR_LAUNCH_GRAPH_KERNEL
+							    : GPUCTR_LAUNCH_KERNEL,
+					      .graph = graph,
+					      .values = values };
+	const struct attribution what = {
+		.layer = "", .step = "step", .step_number = step, .launch = launch
+	};
 
-	add(g, 1, 1, "a", NULL, 10, 0, 0);
-	add(g, 1 + GROUPS_SLOTS, 1, "b", NULL, 10, 0, 0); /* where the first one is remembered */
-	assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
-	add(g, 1 + GROUPS_SLOTS, 1, "c", NULL, 10, 0, 0);
-	v = open_view(g, &options);
-	expect_rows(&v, "a b c");
-	view_deinit(&v);
+	assert_int_equal(groups_record(g, &record, &what), 0);
+}
+
+/* What is kept of a launch is of no other number, capture, graph or step. */
+TEST(what_is_kept_is_of_its_launch)
+{
+	static const char *const by[] = { "kernel", "kernel,graph,step" };
+	static const size_t rows[] = { 3, 5 };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct groups *g = begin(by[i], &plan);
+		struct group **found;
+
+		add_of_launch(g, 1, "a", 0, 1);
+		add_of_launch(g, 1 + GROUPS_LAUNCHES, "b", 0, 1); /* where the first is kept */
+		add_of_launch(g, 1, "a", 0, 1);
+		add_of_launch(g, 1, "a", 0, 2);
+		add_of_launch(g, 1, "a", 7, 2);
+		add_of_launch(g, 1, "a", 0, 1);
+		assert_int_equal(groups_begin(g, &plan, "second.gpuctr", NULL), 0);
+		add_of_launch(g, 1, "c", 0, 1);
+		assert_int_equal(groups_finish(g), 0);
+		assert_int_equal(groups_rows(g, &found), rows[i]);
+		assert_int_equal(found[0]->calls, i ? 3 : 5);
+		groups_free(g);
+	}
+}
+
+/* A process may be announced again, with another device. */
+TEST(what_is_kept_has_the_devices_of_its_process)
+{
+	struct groups *g = begin("device", &plan);
+	struct group **found;
+
+	add_process(g, 1, NULL, 0);
+	add_of_launch(g, 1, "a", 0, 1);
+	add_process(g, 1, NULL, 0);
+	add_of_launch(g, 1, "a", 0, 1);
+	assert_int_equal(groups_finish(g), 0);
+	assert_int_equal(groups_rows(g, &found), 1);
+	assert_int_equal(found[0]->small, 2);
 	groups_free(g);
 }
 
