@@ -6,8 +6,8 @@
  *
  * The trace is read twice, in pieces: when the export begins, for its kernels, launches and
  * operators, and at the end, when it is copied byte by byte with the counters put in. Between these
- * SQLite joins what is in a temporary database (merge_tables.sql, merge_join.sql), so that memory
- * grows with neither trace nor capture.
+ * the records come, and their values go to a temporary file, each to the place of its kernel, so
+ * that memory does not grow with the number of metrics.
  *
  * HolisticTraceAnalysis finds counters in events of category cuda_profiler_range: it pairs the i-th
  * of them, by ts, with the i-th cuda_runtime event whose name begins with cudaLaunchKernel, wants
@@ -23,56 +23,37 @@
 #include "client/report/exporter.h"
 
 #include <errno.h>
-#include <sqlite3.h>
+#include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/text.h"
 #include "client/report/chrome.h"
-#include "client/report/trace.h"
+#include "client/report/merge_join.h"
+#include "proto/base/clean.h"
 
 enum { PIECE_BYTES = 256 * 1024 };
-
-extern const char *const merge_tables[], *const merge_join[];
-
-/* Of the view merged. */
-enum what {
-	INSERT_VALUES, /* into the arguments of a kernel */
-	INSERT_PLAIN,  /* into those of a range */
-	INSERT_OP,     /* an operator before a launch */
-	INSERT_RANGE,  /* a range at the end of the events */
-};
-
-enum { AT, WHAT, VALUES, NAME, DEVICE, WHOLE_US, LENGTH_US, THREAD, START, US };
-
-/* The columns of the table counts. */
-enum {
-	RECORDS,
-	KERNELS,
-	JOINED,
-	VALUED, /* of the joined, those that have a value of some metric */
-	RANGES, /* that the trace has already */
-	LAUNCHES,
-	LAUNCHES_VALUED,
-	TOGETHER, /* launches within the same microsecond as the launch before */
-	BARE,	  /* launches outside any operator */
-	COUNTS,
-};
 
 struct merging {
 	const struct exporter_options *options;
 	struct exporter_refusal *refusal;
 	const struct gpuctr_plan *plan;
 	gzFile text;
-	sqlite3 *db;
-	sqlite3_stmt *event, *record; /* that write one */
-	sqlite3_stmt *merged;	      /* the next insertion */
-	struct buf args, plain;	      /* of one record */
-	uint64_t counts[COUNTS];
-	struct lanes lanes; /* of the ranges */
-	uint64_t bytes;	    /* of the trace */
-	uint64_t at;	    /* how much of it was copied */
-	bool copying, more;
+	struct merge_join join;
+	int file;	/* the values */
+	double *values; /* of one kernel, and errors behind them */
+	uint64_t records, joined, valued, launches_valued;
+	uint64_t together;	    /* launches within the same microsecond as the launch before */
+	uint64_t bare;		    /* launches outside any operator */
+	size_t next[TRACE_END + 1]; /* what comes next in the text, by category; TRACE_END: new
+				       ranges at the end of the events */
+	struct lanes lanes;	    /* of the ranges */
+	int64_t last_us;	    /* of the ranges */
+	uint64_t bytes;		    /* of the trace */
+	uint64_t at;		    /* how much of it was copied */
+	bool copying;
 };
 
 /* --- refusals -------------------------------------------------------------------------------- */
@@ -96,77 +77,76 @@ static int refuse_trace(struct merging *m, const char *why, int r, const char *r
 	return refuse(m, "trace", remedy);
 }
 
-/* --- the database ---------------------------------------------------------------------------- */
+/* --- values ---------------------------------------------------------------------------------- */
 
-static int check(struct merging *m, int rc)
+static int refuse_file(struct merging *m)
 {
-	if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE) {
-		return 0;
-	}
-	if (rc == SQLITE_NOMEM) {
-		return -ENOMEM;
-	}
-	buf_printf(&m->refusal->why, "the temporary file: %s", sqlite3_errmsg(m->db));
+	buf_printf(&m->refusal->why, "the temporary file: %s", strerror(errno));
 	return refuse(m, "output", "Set TMPDIR to a folder with room.");
 }
 
-static int run(struct merging *m, const char *const *lines)
+static int open_file(struct merging *m)
 {
-	CLEAN_BUF struct buf sql = { 0 };
+	const char *folder = getenv("TMPDIR");
+	CLEAN_BUF struct buf path = { 0 };
 
-	for (size_t i = 0; lines[i]; i++) {
-		buf_text(&sql, lines[i]);
+	buf_printf(&path, "%s/gpuctr-XXXXXX", folder && *folder ? folder : "/tmp");
+	m->values = calloc(2 * m->plan->n_columns + 1, sizeof(double));
+	if (path.failed || !m->values) {
+		return -ENOMEM;
 	}
-	return sql.failed ? -ENOMEM
-			  : check(m, sqlite3_exec(m->db, buf_string(&sql), NULL, NULL, NULL));
+	m->file = mkostemp(path.data, O_CLOEXEC);
+	if (m->file < 0) {
+		return refuse_file(m);
+	}
+	unlink(path.data);
+	return 0;
 }
 
-static int prepare(struct merging *m, const char *sql, sqlite3_stmt **ret)
+static size_t values_bytes(const struct merging *m)
 {
-	return check(m, sqlite3_prepare_v2(m->db, sql, -1, ret, NULL));
+	return 2 * m->plan->n_columns * sizeof(double);
 }
 
-static int open_db(struct merging *m)
+static off_t values_at(const struct merging *m, const struct merge_event *k)
 {
-	int r = check(m, sqlite3_open("", &m->db));
-
-	sqlite3_exec(m->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN", NULL,
-		     NULL, NULL);
-	r = r ? r : run(m, merge_tables);
-	r = r ? r
-	      : prepare(m, "INSERT INTO event VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-			&m->event);
-	return r ? r : prepare(m, "INSERT INTO record VALUES(NULL, ?1, ?2, ?3, ?4)", &m->record);
+	return (off_t)((size_t)(k - m->join.lists[TRACE_KERNEL].items) * values_bytes(m));
 }
 
-static int write_row(struct merging *m, sqlite3_stmt *s)
+static int write_values(struct merging *m, struct merge_event *k,
+			const struct gpuctr_record *record)
 {
-	sqlite3_step(s);
-	return check(m, sqlite3_reset(s));
+	size_t n = m->plan->n_columns, bytes = values_bytes(m);
+	ssize_t done;
+
+	for (size_t i = 0; i < n; i++) {
+		m->values[i] = record->values[i];
+		m->values[n + i] = record->errors ? record->errors[i] : NAN;
+		k->put |= isfinite(record->values[i]) != 0;
+	}
+	errno = ENOSPC;
+	done = pwrite(m->file, m->values, bytes, values_at(m, k));
+	return done == (ssize_t)bytes ? 0 : refuse_file(m);
 }
 
-static void bind_text(sqlite3_stmt *s, int i, const char *text)
+/* As members: of a kernel's arguments with a prefix and with errors, of a range's, of which HTA
+ * makes columns, the values alone. Behind others where something stands before them. */
+static int add_values(struct merging *m, const struct merge_event *k, bool of_range, bool behind,
+		      struct buf *b)
 {
-	sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC);
-}
+	size_t n = m->plan->n_columns, bytes = values_bytes(m);
+	struct json to = { b, behind };
 
-static int on_event(const struct trace_event *e, void *userdata)
-{
-	struct merging *m = userdata;
-
-	sqlite3_bind_int(m->event, 1, (int)e->category);
-	bind_text(m->event, 2, e->name);
-	bind_text(m->event, 3, e->thread);
-	sqlite3_bind_double(m->event, 4, e->begin);
-	sqlite3_bind_double(m->event, 5, e->us);
-	sqlite3_bind_int64(m->event, 6, (int64_t)e->at);
-	sqlite3_bind_int64(m->event, 7, (int64_t)e->args_at);
-	sqlite3_bind_int(m->event, 8, e->empty);
-	/* SQLite's numbers have a sign, and the order stays. */
-	sqlite3_bind_int64(m->event, 9, (int64_t)(e->correlation ^ UINT64_C(1) << 63));
-	sqlite3_bind_int64(m->event, 10, e->device);
-	m->counts[KERNELS] += e->category == TRACE_KERNEL;
-	return write_row(m, m->event);
+	if (!k || !k->put) {
+		return 0;
+	}
+	errno = EIO;
+	if (pread(m->file, m->values, bytes, values_at(m, k)) != (ssize_t)bytes) {
+		return refuse_file(m);
+	}
+	chrome_add_values(&to, of_range ? "" : "gpuctr::", m->plan, m->values,
+			  of_range ? NULL : m->values + n);
+	return 0;
 }
 
 /* --- beginning ------------------------------------------------------------------------------- */
@@ -178,12 +158,13 @@ static int read_trace(struct merging *m)
 	int r;
 
 	m->text = trace_text_open(m->options->trace);
-	r = m->text ? trace_read(m->text, on_event, m, &m->bytes, &why, &remedy) : -errno;
-	if (r == 0 && m->counts[KERNELS] == 0) {
+	r = m->text ? trace_read(m->text, merge_join_event, &m->join, &m->bytes, &why, &remedy)
+		    : -errno;
+	if (r == 0 && m->join.lists[TRACE_KERNEL].n == 0) {
 		buf_text(&why, "there is no kernel in it");
 		r = -EINVAL;
 	}
-	return r < 0 ? refuse_trace(m, buf_string(&why), r, remedy) : r;
+	return r ? refuse_trace(m, buf_string(&why), r, remedy) : merge_join_begin(&m->join);
 }
 
 static int begin(struct merging *m, const struct store_info *info)
@@ -196,7 +177,7 @@ static int begin(struct merging *m, const struct store_info *info)
 		return EXPORTER_REFUSES;
 	}
 	m->plan = &info->plan;
-	r = open_db(m);
+	r = open_file(m);
 	return r ? r : read_trace(m);
 }
 
@@ -204,13 +185,12 @@ static void merge_close(void *e)
 {
 	struct merging *m = e;
 
-	sqlite3_finalize(m->event);
-	sqlite3_finalize(m->record);
-	sqlite3_finalize(m->merged);
-	sqlite3_close(m->db);
+	merge_join_deinit(&m->join);
 	gzclose_r(m->text);
-	buf_deinit(&m->args);
-	buf_deinit(&m->plain);
+	free(m->values);
+	if (m->file >= 0) {
+		close(m->file);
+	}
 	free(m);
 }
 
@@ -224,6 +204,7 @@ static void *merge_open(const struct store_info *info, const struct exporter_opt
 	}
 	m->options = options;
 	m->refusal = refusal;
+	m->file = -1;
 	if (begin(m, info)) {
 		merge_close(m);
 		return NULL;
@@ -235,31 +216,24 @@ static int merge_record(void *e, struct buf *b, const struct gpuctr_record *reco
 			const struct attribution *what)
 {
 	struct merging *m = e;
+	struct merge_event *k = NULL;
+	int r = record->kernel ? merge_join_record(&m->join, record->kernel, &k) : 0;
 
-	buf_clear(&m->args);
-	buf_clear(&m->plain);
-	chrome_add_values(&(struct json){ &m->args }, "gpuctr::", m->plan, record->values,
-			  record->errors);
-	chrome_add_values(&(struct json){ &m->plain }, "", m->plan, record->values, NULL);
-	bind_text(m->record, 1, record->kernel ? record->kernel->name : NULL);
-	bind_text(m->record, 2, record->kernel ? record->kernel->mangled : NULL);
-	bind_text(m->record, 3, buf_string(&m->args));
-	bind_text(m->record, 4, buf_string(&m->plain));
-	return m->args.failed || m->plain.failed ? -ENOMEM : write_row(m, m->record);
+	m->records++;
+	if (r || !k) {
+		return r;
+	}
+	m->joined++;
+	r = write_values(m, k, record);
+	m->valued += k->put;
+	return r;
 }
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-static const char *text_of(const struct merging *m, int column, const char *unknown)
-{
-	const char *text = (const char *)sqlite3_column_text(m->merged, column);
-
-	return text ? text : unknown;
-}
-
 /* An operator's event comes before its launch, so that it is the outer one of two events with the
  * same times. */
-static void add_op(const struct merging *m, struct buf *b)
+static void add_op(const struct merge_event *l, struct buf *b)
 {
 	struct json to = { b };
 
@@ -267,84 +241,117 @@ static void add_op(const struct merging *m, struct buf *b)
 	json_word(&to, "ph", "X");
 	json_word(&to, "cat", "cpu_op");
 	json_key(&to, NULL);
-	buf_text(b, text_of(m, THREAD, ""));
-	json_double(&to, "ts", sqlite3_column_double(m->merged, START));
-	json_double(&to, "dur", sqlite3_column_double(m->merged, US));
+	buf_text(b, l->name->text);
+	json_double(&to, "ts", l->begin);
+	json_double(&to, "dur", l->us);
 	json_word(&to, "name", "(no operator)");
 	json_end(&to, '}');
 	buf_text(b, ",\n");
 }
 
-static void add_range(struct merging *m, struct buf *b)
+/* Times are rounded up to whole microseconds, as HTA does it. */
+static int64_t whole_us(const struct merge_event *l)
 {
-	int64_t us = sqlite3_column_int64(m->merged, WHOLE_US);
-	int64_t length_us = sqlite3_column_int64(m->merged, LENGTH_US);
-	struct json to = { b };
-	bool fresh;
-	unsigned lane = lanes_take(&m->lanes, us, length_us, &fresh);
-
-	buf_text(b, ",\n");
-	chrome_begin_span(&to, "cuda_profiler_range",
-			  (uint64_t)sqlite3_column_int64(m->merged, DEVICE),
-			  lane > 0 ? LANES_TID + lane : 0, us, length_us);
-	json_text(&to, "name", text_of(m, NAME, TEXT_UNKNOWN));
-	json_begin(&to, "args", '{');
-	buf_text(b, text_of(m, VALUES, ""));
-	json_end(&to, '}');
-	json_end(&to, '}');
+	return fabs(l->begin) < 9e18 ? (int64_t)ceil(l->begin) : 0;
 }
 
-static void put(struct merging *m, struct buf *b)
+/* Times are made to differ. */
+static int add_range(struct merging *m, const struct merge_event *l, struct buf *b)
 {
-	switch ((enum what)sqlite3_column_int(m->merged, WHAT)) {
-	case INSERT_VALUES:
-	case INSERT_PLAIN:
-		buf_text(b, text_of(m, VALUES, ""));
-		break;
-	case INSERT_OP:
-		add_op(m, b);
-		break;
-	case INSERT_RANGE:
-		add_range(m, b);
-		break;
+	const struct merge_event *k = merge_join_find(&m->join, l->correlation);
+	double kernel_us = k ? fmin(k->us, 1e15) : 1;
+	int64_t length_us = kernel_us >= 1 ? (int64_t)kernel_us : 1, us = whole_us(l);
+	struct json to = { b };
+	bool fresh;
+	unsigned lane;
+	int r;
+
+	us = l == m->join.by_time[0] || us > m->last_us ? us : m->last_us + 1;
+	m->last_us = us;
+	lane = lanes_take(&m->lanes, us, length_us, &fresh);
+	buf_text(b, ",\n");
+	chrome_begin_span(&to, "cuda_profiler_range", k ? k->device : 0,
+			  lane > 0 ? LANES_TID + lane : 0, us, length_us);
+	json_text(&to, "name", k ? k->name->text : TEXT_UNKNOWN);
+	json_begin(&to, "args", '{');
+	r = add_values(m, k, true, false, b);
+	json_end(&to, '}');
+	json_end(&to, '}');
+	return r;
+}
+
+static int put(struct merging *m, unsigned category, struct buf *b)
+{
+	const struct merge_join *j = &m->join;
+	size_t i = m->next[category]++;
+	const struct merge_event *e = &j->lists[category % TRACE_END].items[i];
+
+	switch (category) {
+	case TRACE_KERNEL:
+		return add_values(m, e, false, !e->empty, b);
+	case TRACE_LAUNCH:
+		add_op(e, b);
+		return 0;
+	case TRACE_RANGE:
+		return add_values(m, merge_join_find(j, e->correlation), true, !e->empty, b);
+	default:
+		return add_range(m, j->by_time[i], b);
 	}
 }
 
 /* --- the copy -------------------------------------------------------------------------------- */
 
-static int next(struct merging *m)
+static bool leaves_ranges(const struct merge_join *j)
 {
-	int rc = sqlite3_step(m->merged);
+	size_t n = j->lists[TRACE_RANGE].n;
 
-	m->more = rc == SQLITE_ROW;
-	return check(m, rc);
+	return n != 0 && n != j->lists[TRACE_LAUNCH].n;
 }
 
-static int read_counts(struct merging *m)
+/* Where in the text the next insertion of a category is. */
+static uint64_t find_next(struct merging *m, unsigned category)
 {
-	sqlite3_stmt *s;
-	int r = prepare(m, "SELECT * FROM counts", &s);
+	const struct merge_join *j = &m->join;
+	const struct merge_list *l = &j->lists[category % TRACE_END];
+	size_t *i = &m->next[category];
 
-	r = r ? r : check(m, sqlite3_step(s));
-	for (size_t i = 0; r == 0 && i < COUNTS; i++) {
-		m->counts[i] = (uint64_t)sqlite3_column_int64(s, (int)i);
+	if (category == TRACE_END) {
+		bool more = j->lists[TRACE_RANGE].n == 0 && *i < j->lists[TRACE_LAUNCH].n;
+
+		return more ? j->end : UINT64_MAX;
 	}
-	sqlite3_finalize(s);
+	while (*i < l->n && !l->items[*i].put) {
+		(*i)++;
+	}
+	return *i < l->n && (category == TRACE_KERNEL || !leaves_ranges(j)) ? l->items[*i].at
+									    : UINT64_MAX;
+}
+
+static int count(struct merging *m)
+{
+	struct merge_join *j = &m->join;
+	int r = merge_join_finish(j);
+
+	for (size_t i = 0; r == 0 && i < j->lists[TRACE_LAUNCH].n; i++) {
+		const struct merge_event *l = j->by_time[i];
+		const struct merge_event *k = merge_join_find(j, l->correlation);
+
+		m->launches_valued += k && k->put;
+		m->together += i > 0 && whole_us(l) == whole_us(j->by_time[i - 1]);
+		m->bare += l->put;
+	}
 	return r;
 }
 
 static int begin_copy(struct merging *m)
 {
-	int r = run(m, merge_join);
+	int r = count(m);
 
-	r = r ? r : read_counts(m);
-	if (r == 0 && m->counts[JOINED] == 0) {
+	if (r == 0 && m->joined == 0) {
 		buf_text(&m->refusal->why,
 			 "No kernel of the capture has the name of one in the trace.");
 		return refuse(m, "trace", "Take a trace and a capture of the same program.");
 	}
-	r = r ? r : prepare(m, "SELECT * FROM merged", &m->merged);
-	r = r ? r : next(m);
 	m->copying = r == 0;
 	r = r ? r : trace_text_seek(m->text, 0);
 	return r >= 0 || r == -ENOMEM ? r : refuse_trace(m, "", r, usual_remedy);
@@ -374,13 +381,19 @@ static int merge_end(void *e, struct buf *b)
 	int r = m->copying ? 0 : begin_copy(m);
 
 	while (r == 0 && b->n < PIECE_BYTES) {
-		uint64_t end = m->more ? (uint64_t)sqlite3_column_int64(m->merged, AT) : m->bytes;
+		uint64_t end = m->bytes;
+		unsigned category = TRACE_OTHER;
 
+		for (unsigned i = TRACE_OTHER + 1; i <= TRACE_END; i++) {
+			uint64_t at = find_next(m, i);
+
+			category = at < end ? i : category;
+			end = at < end ? at : end;
+		}
 		if (m->at < end) {
 			r = copy(m, b, end);
-		} else if (m->more) {
-			put(m, b);
-			r = next(m);
+		} else if (category != TRACE_OTHER) {
+			r = put(m, category, b);
 		} else {
 			return 0;
 		}
@@ -398,19 +411,19 @@ static void add_launches(struct buf *b, uint64_t n)
 }
 
 /* What HTA will find. */
-static void tell_ranges(const uint64_t *n, struct buf *b)
+static void tell_ranges(const struct merging *m, struct buf *b)
 {
-	uint64_t otherwise = n[VALUED] > n[LAUNCHES_VALUED] ? n[VALUED] - n[LAUNCHES_VALUED] : 0;
+	uint64_t otherwise = m->valued > m->launches_valued ? m->valued - m->launches_valued : 0;
 
-	if (n[RANGES] != 0 && n[RANGES] != n[LAUNCHES]) {
+	if (leaves_ranges(&m->join)) {
 		buf_text(b, "the trace has events of category cuda_profiler_range, and not one for "
 			    "each launch: they stay as they are\n");
 		return;
 	}
 	buf_text(b, "for HTA: a cuda_profiler_range for each of ");
-	add_launches(b, n[LAUNCHES]);
+	add_launches(b, m->join.lists[TRACE_LAUNCH].n);
 	buf_text(b, " (cudaLaunchKernel), ");
-	text_count(b, n[LAUNCHES_VALUED]);
+	text_count(b, m->launches_valued);
 	buf_text(b, " with counters\n");
 	if (otherwise > 0) {
 		text_count(b, otherwise);
@@ -418,13 +431,13 @@ static void tell_ranges(const uint64_t *n, struct buf *b)
 			 " kernels with counters were launched in another way, which HTA does not "
 			 "look at: they have no such range\n");
 	}
-	if (n[TOGETHER] > 0) {
-		add_launches(b, n[TOGETHER]);
+	if (m->together > 0) {
+		add_launches(b, m->together);
 		buf_text(b, " began in one microsecond with another: HTA may exchange their "
 			    "counters\n");
 	}
-	if (n[BARE] > 0) {
-		add_launches(b, n[BARE]);
+	if (m->bare > 0) {
+		add_launches(b, m->bare);
 		buf_text(b, " had no operator around, which HTA needs: \"(no operator)\" was put "
 			    "in\n");
 	}
@@ -433,15 +446,14 @@ static void tell_ranges(const uint64_t *n, struct buf *b)
 static void merge_tell(void *e, struct buf *b)
 {
 	const struct merging *m = e;
-	const uint64_t *n = m->counts;
 
-	text_count(b, n[VALUED]);
+	text_count(b, m->valued);
 	buf_text(b, " kernels have counters now; without a partner: ");
-	text_count(b, n[KERNELS] - n[JOINED]);
+	text_count(b, m->join.lists[TRACE_KERNEL].n - m->joined);
 	buf_text(b, " of the trace, ");
-	text_count(b, n[RECORDS] - n[JOINED]);
+	text_count(b, m->records - m->joined);
 	buf_text(b, " of the capture\n");
-	tell_ranges(n, b);
+	tell_ranges(m, b);
 	chrome_tell_crowded(m->lanes.crowded, b);
 }
 

@@ -9,7 +9,6 @@
 #include "client/report/trace_text.h"
 #include "proto/base/buf.h"
 
-/* merge.sql has their numbers. */
 enum trace_category {
 	TRACE_OTHER,
 	TRACE_KERNEL, /* category "kernel" */

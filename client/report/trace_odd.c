@@ -58,7 +58,7 @@ static char mend_outside(struct trace_odd *o, char c)
 		o->instead = "e999999";
 		return '1';
 	}
-	o->length = isdigit((unsigned char)c) ? o->length + 1 : 0;
+	o->length = c >= '0' && c <= '9' ? o->length + 1 : 0;
 	if (c == '"') {
 		o->in_string = true;
 		o->escape = 0;

@@ -9,10 +9,12 @@ import collections
 import gzip
 import json
 import math
+import os
 import pathlib
 import random
 import resource
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -358,6 +360,17 @@ def bad_traces():
     check(not left, f"left behind: {left}")
 
 
+def no_room_for_values():
+    write_trace("torch.json", torch_trace(["cudaLaunchKernel"]))
+    merge("torch.json", "run.gpuctr", status=1, says=b"the temporary file: No such file or directory\n  remedy: Set TMPDIR",
+          env={**os.environ, "TMPDIR": "nowhere"})
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    merge("torch.json", "run.gpuctr", status=1, says=b"the temporary file: File too large\n  remedy: Set TMPDIR", preexec_fn=limit)
+
+
 def is_sanitized():
     """A sanitizer wants more room than any bound of ours."""
     return b"__sanitizer" in CLIENT.read_bytes() or b"__tsan" in CLIENT.read_bytes()
@@ -381,7 +394,7 @@ def memory_is_bounded():
 
 def main():
     tests = [every_kernel_has_its_own, who_has_no_partner, hta_finds_the_counters, values_that_are_missing, one_capture_after_another, compressed_traces,
-             launches_at_one_time, launched_ahead, names_of_older_kinetos, what_is_not_json, a_string_as_long_as_the_file, bad_traces, memory_is_bounded]
+             launches_at_one_time, launched_ahead, names_of_older_kinetos, what_is_not_json, a_string_as_long_as_the_file, bad_traces, no_room_for_values, memory_is_bounded]
     return run_tests(tests, RECORDING)
 
 
