@@ -27,7 +27,8 @@ struct export
 	int write_error;
 	bool chosen; /* the present process is exported */
 	bool found;  /* one was */
-	bool incomplete;
+	enum store_lack lack;
+	struct buf lacks;
 };
 
 /* Errors that do not come from the file end the reading. */
@@ -48,7 +49,9 @@ static int on_capture(const struct store_info *info, void *userdata)
 {
 	struct export *x = userdata;
 
-	x->incomplete = !info->complete;
+	x->lack = store_lack(info);
+	buf_printf(&x->lacks, "The capture is not complete: %s%s%s", store_lacks[x->lack],
+		   *info->end_message ? ": " : ".", info->end_message);
 	x->e = x->exporter->open(info, &x->more, &x->refusal);
 	if (!x->e) {
 		return x->refusal.why.n > 0 ? EXPORTER_REFUSES : -ENOMEM;
@@ -201,11 +204,12 @@ static int tell_failure(const struct export *x, int r, const struct store_error 
 
 static void tell_success(struct export *x)
 {
-	if (x->incomplete) {
-		say_warning("not-complete",
-			    "The capture is not complete: it is still being "
-			    "written, was cut short, or ended with an error.",
-			    "Export it again when it has ended; what is there was exported.");
+	if (x->lack != STORE_LACKS_NOTHING) {
+		say_warning("not-complete", buf_string(&x->lacks),
+			    x->lack == STORE_IS_WRITTEN || x->lack == STORE_MAY_BE_CUT
+				    ? "Export it again when it has ended; what is there was "
+				      "exported."
+				    : "What is there was exported.");
 	}
 	if (x->told.n > 0) {
 		say_text(&x->told);
@@ -251,6 +255,7 @@ int export_capture(const struct export_options *o)
 	buf_deinit(&x.buf);
 	buf_deinit(&x.refusal.why);
 	buf_deinit(&x.told);
+	buf_deinit(&x.lacks);
 	return status;
 }
 

@@ -19,7 +19,8 @@ static int print_page(struct report_source *s, const struct strings *files, stru
 	const struct machine_source source = { .captures = strings_items(files),
 					       .n_captures = files->n,
 					       .recorded_from = "",
-					       .complete = s->unfinished == 0,
+					       .complete =
+						       s->lacks[STORE_LACKS_NOTHING] == s->captures,
 					       .records = groups_records(s->summary->groups) };
 	CLEAN_BUF struct buf tail = { 0 }, nothing = { 0 };
 	char *notes;

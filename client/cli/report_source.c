@@ -48,7 +48,10 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->captures++;
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
-	s->unfinished += !info->complete;
+	s->lacks[store_lack(info)]++;
+	if (info->end_code != GPUCTR_OK && !s->end_message) {
+		s->end_message = strdup(info->end_message);
+	}
 	s->end.error = s->end.error ? s->end.error : info->end_code;
 	s->end.has_totals &= summary_has_totals(info->end_code);
 	s->before = groups_records(s->summary->groups);
@@ -288,6 +291,26 @@ static bool has_samples_alone(const struct report_source *s)
 	return s->records == 0 && s->timelines.n > 0;
 }
 
+/* Why captures are not complete. */
+static void add_lacks(const struct report_source *s, struct buf *b)
+{
+	for (size_t i = STORE_LACKS_NOTHING + 1; i < STORE_LACKS; i++) {
+		bool tells = i == STORE_ENDED_EARLY && s->lacks[i] == 1 && s->end_message;
+
+		if (s->lacks[i] == 0) {
+			continue;
+		}
+		buf_text(b, "NOT COMPLETE: ");
+		if (s->captures > 1) {
+			buf_printf(b, "%u of %u captures: ", s->lacks[i], s->captures);
+		}
+		buf_text(b, store_lacks[i]);
+		buf_text(b, tells ? ": " : "");
+		text_terminal(b, tells ? s->end_message : "");
+		buf_char(b, '\n');
+	}
+}
+
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b)
 {
 	s->end.unsampled = buf_string(&s->unsampled);
@@ -317,12 +340,7 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 			   s->unattributed == 1 ? "a sampled capture" : "several sampled captures",
 			   s->unattributed == 1 ? "it keeps" : "they keep");
 	}
-	if (s->unfinished > 0) {
-		buf_printf(b,
-			   "NOT COMPLETE: %s still being written, was cut short, or ended with "
-			   "an error\n",
-			   s->unfinished == 1 ? "a capture is" : "several captures are");
-	}
+	add_lacks(s, b);
 }
 
 void report_source_print_nothing(struct report_source *s, struct buf *b)
@@ -369,6 +387,7 @@ void report_source_close(struct report_source *s)
 	free(s->driver);
 	free(s->recorded_from);
 	free(s->unmatched);
+	free(s->end_message);
 	buf_deinit(&s->why);
 	buf_deinit(&s->unsampled);
 	buf_deinit(&s->timelines);

@@ -15,7 +15,7 @@ struct report_source {
 	struct summary *summary;
 	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
-	char *driver, *recorded_from, *unmatched;
+	char *driver, *recorded_from, *unmatched, *end_message;
 	struct store_reader *open; /* of the present capture, where the caller has opened it */
 	struct buf why, unsampled;
 	struct buf
@@ -23,8 +23,8 @@ struct report_source {
 	enum timeline_form form;
 	size_t width;
 	bool styled;
-	unsigned unfinished; /* captures that are not complete */
-	size_t speechless;   /* processes that ended without reporting their last counts */
+	unsigned lacks[STORE_LACKS]; /* captures by what they lack */
+	size_t speechless;	     /* processes that ended without reporting their last counts */
 	unsigned captures;
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */

@@ -213,7 +213,7 @@ static int print(struct report_source *s, struct report_source *before,
 	struct machine_source source = { .captures = strings_items(files),
 					 .n_captures = files->n,
 					 .recorded_from = s->recorded_from ? s->recorded_from : "",
-					 .complete = s->unfinished == 0,
+					 .complete = s->lacks[STORE_LACKS_NOTHING] == s->captures,
 					 .records = groups_records(s->summary->groups),
 					 .timelines = &s->timelines };
 	CLEAN_BUF struct buf b = { 0 }, why = { 0 };

@@ -279,8 +279,7 @@ static int fill(struct store *s, const struct store_options *options)
 	return r ? r : store_commit(s, false);
 }
 
-/* A client that writes a capture holds SQLite's lock nearly all of the time. Nobody uses a file
- * that is no database. */
+/* A client that writes a capture holds SQLite's lock. Nobody uses a file that is no database. */
 static int check_unwritten(struct store *s)
 {
 	struct store_vfs vfs = { 0 };
@@ -495,6 +494,7 @@ int store_create(const struct store_options *options, struct store_error *error,
 		return store_error_errno(error, ENOMEM, name, "create");
 	}
 	r = make(s, options);
+	r = r ? r : store_begin(s);
 	if (r) {
 		if (error) {
 			*error = s->error;

@@ -408,6 +408,32 @@ int info_read_processes(struct store_reader *r)
 	return result ? result : reader_list(r, &claims, &items, &n);
 }
 
+/* --- the end --------------------------------------------------------------------------------- */
+
+const char *const store_lacks[STORE_LACKS] = {
+	[STORE_LACKS_NOTHING] = "nothing is missing",
+	[STORE_IS_WRITTEN] = "still being written",
+	[STORE_WAS_CUT] = "cut short",
+	[STORE_MAY_BE_CUT] = "still being written, or cut short",
+	[STORE_ENDED_EARLY] = "ended with an error",
+};
+
+enum store_lack store_lack(const struct store_info *info)
+{
+	bool ended = info->n_processes > 0;
+
+	for (size_t i = 0; i < info->n_processes; i++) {
+		ended &= info->processes[i].ended;
+	}
+	return info->complete		     ? STORE_LACKS_NOTHING
+	       : info->end_code != GPUCTR_OK ? STORE_ENDED_EARLY
+	       : info->is_written	     ? STORE_IS_WRITTEN
+	       : ended			     ? STORE_MAY_BE_CUT
+					     : STORE_WAS_CUT;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
 int store_count_rows(struct store_reader *r)
 {
 	int result = 0;

@@ -268,16 +268,31 @@ static int read_once(struct store_reader *r)
 	return result ? result : info_read_processes(r);
 }
 
+/* Readers do not hold this lock. */
+static bool is_written(struct store_reader *r)
+{
+	sqlite3_file *file = NULL;
+	int held = 0;
+
+	sqlite3_file_control(r->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+	return file && file->pMethods &&
+	       file->pMethods->xCheckReservedLock(file, &held) == SQLITE_OK && held;
+}
+
 static int open_and_check(struct store_reader *r)
 {
 	int result = check_header(r), rc;
+	bool before;
 
 	result = result ? result : reader_open_db(r);
 	if (result) {
 		return result;
 	}
+	/* Twice, because a writer lets go for a moment between two transactions. */
+	before = is_written(r);
 	rc = sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL);
 	result = rc == SQLITE_OK ? read_once(r) : reader_fail(r, rc, "read");
+	r->info.is_written = before || is_written(r);
 	sqlite3_exec(r->db, "COMMIT", NULL, NULL, NULL);
 	return result;
 }

@@ -46,6 +46,7 @@ struct store_info {
 	int64_t created_ns;
 	int64_t first_ns; /* when the first kernel began; 0: no record says it, or not asked for */
 	bool complete;	  /* the capture ended as requested, and the totals are final */
+	bool is_written;  /* by its writer, who holds SQLite's lock */
 	struct gpuctr_totals totals;
 	struct gpuctr_plan plan; /* chip, passes, columns, hardware metrics */
 	bool sampled;		 /* values are of samples of whole GPUs, and have errors */
@@ -84,6 +85,18 @@ int store_check_pages(struct store_reader *r); /* waits for the result; may be c
 int store_read_back(struct store *s, struct store_error *error, struct store_reader **ret);
 struct store_reader *store_reader_free(struct store_reader *r); /* takes NULL, returns NULL */
 const struct store_info *store_info(const struct store_reader *r);
+/* Why a capture is not complete, and the words for it. */
+enum store_lack {
+	STORE_LACKS_NOTHING,
+	STORE_IS_WRITTEN,
+	STORE_WAS_CUT,
+	STORE_MAY_BE_CUT,  /* its processes have ended, and its writer may have closed it meanwhile
+			    */
+	STORE_ENDED_EARLY, /* end_message says why */
+	STORE_LACKS
+};
+enum store_lack store_lack(const struct store_info *info);
+extern const char *const store_lacks[STORE_LACKS];
 /* Counts records and images in a pass over all of them. A caller that reads them anyway should
  * count by itself. */
 int store_count_rows(struct store_reader *r);

@@ -17,6 +17,9 @@
  * grows. When such a reader keeps us from a commit we go on and try again, up to MAX_DELAYS times
  * the bounds.
  *
+ * The lock. A transaction follows the other at once, so that SQLite's lock, which does not keep
+ * readers out, shows that a file is being written.
+ *
  * Failure. After the first error the transaction is rolled back and the store is inert, because the
  * kernels and ranges that the lost transaction defined would be missing from whatever came after
  * it.
@@ -88,6 +91,13 @@ int store_commit(struct store *s, bool may_delay)
 	return 0;
 }
 
+static int commit_and_go_on(struct store *s, bool may_delay)
+{
+	int r = store_commit(s, may_delay);
+
+	return r ? r : store_begin(s);
+}
+
 int store_commit_if_due(struct store *s)
 {
 	uint64_t rows = s->pending_records + s->pending_values;
@@ -102,7 +112,7 @@ int store_commit_if_due(struct store *s)
 	if (!large && clock_now_ns() - s->began_ns < COMMIT_NS) {
 		return 0;
 	}
-	return store_commit(s, !too_large);
+	return commit_and_go_on(s, !too_large);
 }
 
 int store_tick(struct store *s)
@@ -110,7 +120,7 @@ int store_tick(struct store *s)
 	if (!s->in_transaction || clock_now_ns() - s->began_ns < COMMIT_NS) {
 		return s->error.code;
 	}
-	return store_commit(s, true);
+	return commit_and_go_on(s, true);
 }
 
 int store_exec(struct store *s, const char *sql)

@@ -626,7 +626,7 @@ def no_kernels():
     change("cut.gpuctr", "DELETE FROM record", "DELETE FROM image", "DELETE FROM process",
            "UPDATE meta SET value = 0 WHERE key IN ('complete', 'seen', 'measured', 'filtered')")
     r = run("cut.gpuctr", "--by", "op")
-    check(b"its writing was cut off" in r.stdout and b"used CUDA" not in r.stdout and b"NOT COMPLETE" in r.stdout, f"cut off before a kernel: {r}")
+    check(b"its writing was cut off" in r.stdout and b"used CUDA" not in r.stdout and b"NOT COMPLETE: cut short\n" in r.stdout, f"cut off before a kernel: {r}")
     r = json.loads(run("none.gpuctr", "--json").stdout)
     check(r["rows"] == [] and r["all"]["measures"]["time"]["mean"] is None, "JSON without kernels")
     check(run("none.gpuctr", "--csv").stdout.count(b"\n") == 1, "CSV without kernels")
@@ -639,11 +639,22 @@ def not_finished():
     writer.execute("BEGIN")
     writer.execute("UPDATE record SET duration_ns = 1 WHERE idx = 0")
     r = run("growing.gpuctr")
+    several = run("run.gpuctr", "growing.gpuctr").stdout
+    exported = subprocess.run([CLIENT, "export", "growing.gpuctr", "--to", "jsonl"], capture_output=True, timeout=100, check=True).stderr
     writer.execute("ROLLBACK")
     writer.close()
-    check(r.returncode == 0 and b"NOT COMPLETE" in r.stdout and b"716 kernels seen" in r.stdout, f"growing: {r}")
+    check(r.returncode == 0 and b"NOT COMPLETE: still being written\n" in r.stdout and b"716 kernels seen" in r.stdout, f"growing: {r}")
     check(b"broke off" not in r.stdout and b"0 dropped" not in r.stdout and b"of what is written" in r.stdout, f"growing: {r}")
     check(json.loads(run("growing.gpuctr", "--json").stdout)["complete"] is False, "growing: JSON")
+    check(b"NOT COMPLETE: 1 of 2 captures: still being written\n" in several, several)
+    check(b"is not complete: still being written.\n  remedy: Export it again" in exported, exported)
+    for change_of, says in (("UPDATE process SET ended = 1", b"still being written, or cut short"), ("UPDATE process SET ended = 0", b"cut short"),
+                            ("UPDATE meta SET value = CASE key WHEN 'end_code' THEN 7 ELSE 'Revoked\x1b.' END WHERE key GLOB 'end_*'",
+                             b"ended with an error: Revoked\\x1b.")):
+        with sqlite3.connect("growing.gpuctr") as db:
+            db.execute(change_of)
+        r = run("growing.gpuctr")
+        check(b"\nNOT COMPLETE: " + says + b"\n" in r.stdout, r)
 
 
 def hostile_names():

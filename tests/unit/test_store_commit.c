@@ -98,6 +98,27 @@ TEST_WITH(so_many_images_are_enough, setup, teardown)
 	store_close(s);
 }
 
+/* Also while nothing happens, and no longer than there is a writer. */
+TEST_WITH(who_reads_sees_that_it_is_written, setup, teardown)
+{
+	struct fixture *f = *state;
+	struct store *s = begin(f);
+	struct store_reader *r;
+
+	write_record(f, s, 0);
+	for (int i = 0; i < 3; i++) {
+		set_age(s, 1000);
+		assert_int_equal(store_tick(s), 0);
+		assert_int_equal(store_open(f->path, NULL, &r), 0);
+		assert_int_equal(store_lack(store_info(r)), STORE_IS_WRITTEN);
+		store_reader_free(r);
+	}
+	store_close(s);
+	assert_int_equal(store_open(f->path, NULL, &r), 0);
+	assert_int_equal(store_lack(store_info(r)), STORE_WAS_CUT);
+	store_reader_free(r);
+}
+
 /* A file that rests is whole, and goes on where it was. */
 TEST_WITH(a_file_that_rests_goes_on, setup, teardown)
 {
