@@ -53,6 +53,8 @@ struct store {
 	struct packed packed;		  /* the last image */
 	const struct gpuctr_site **chain; /* sites to be written, the innermost first */
 	size_t max_chain;
+	int64_t *set; /* of the record that is written: the process and its active ranges */
+	size_t max_set;
 	uint8_t *numbers; /* of the record that is written, as the file has them */
 	size_t max_numbers;
 

@@ -167,6 +167,7 @@ struct store *store_close(struct store *s)
 	free(s->made_at);
 	free(s->chain);
 	free(s->numbers);
+	free(s->set);
 	free(s->planes);
 	free(s);
 	return NULL;

@@ -197,9 +197,15 @@ static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
 static int write_place(struct store *s, const struct store_attribution *what, unsigned *ret)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_PLACE];
+	/* Equal texts are one pointer. */
+	const int64_t of[] = { (intptr_t)what->op, (intptr_t)what->sizes, (intptr_t)what->dir,
+			       (intptr_t)what->layer };
 	bool fresh;
 
-	if (written_place(&s->written, what, ret, &fresh) < 0) {
+	if (!*what->op && !*what->sizes && !*what->dir && !*what->layer) {
+		return 0;
+	}
+	if (written_row(&s->written.places, of, ARRAY_SIZE(of), ret, &fresh) < 0) {
 		return no_memory(s);
 	}
 	if (!fresh) {
@@ -217,11 +223,18 @@ static int write_active(struct store *s, struct written_process *known,
 			const struct gpuctr_record *record, unsigned *ret_set)
 {
 	sqlite3_stmt *stmt = s->stmt[STORE_STMT_ACTIVE];
-	bool fresh;
+	bool fresh = false;
 	int r = 0;
 
-	if (written_set(&s->written, record->process, record->active, record->n_active, ret_set,
-			&fresh) < 0) {
+	for (size_t i = 0; i < record->n_active; i++) {
+		if (!array_make_room(&s->set, sizeof(*s->set), i + 1, &s->max_set)) {
+			return no_memory(s);
+		}
+		s->set[0] = record->process;
+		s->set[i + 1] = record->active[i]->id;
+	}
+	if (record->n_active > 0 &&
+	    written_row(&s->written.sets, s->set, record->n_active + 1, ret_set, &fresh) < 0) {
 		return no_memory(s);
 	}
 	for (size_t i = 0; fresh && i < record->n_active && r == 0; i++) {
@@ -296,7 +309,7 @@ static int write_launch(struct store *s, const struct gpuctr_record *record, uns
 	};
 	bool fresh;
 
-	if (written_launch(&s->written, values, ret, &fresh) < 0) {
+	if (written_row(&s->written.launches, values, STORE_LAUNCH_COLUMNS, ret, &fresh) < 0) {
 		return no_memory(s);
 	}
 	values[STORE_LAUNCH_ID] = *ret;

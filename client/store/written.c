@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The agent numbers kernels and sites densely from 1, so one bit for each id says whether it has
- * been written. Sets of active ranges have no number in the API: a hash table finds them by their
- * content. A program has few distinct sets (most have one, the empty one), or one for each of its
- * asynchronous phases, and consecutive records nearly always have the same one. */
+ * been written. Sets of active ranges, places and launches have no number in the API: a hash table
+ * finds them by what they are made of. A program has few of each, or one for each of its
+ * asynchronous phases, and consecutive records nearly always have the same ones. */
 
 #include "client/store/written.h"
 
@@ -20,9 +20,9 @@ void written_deinit(struct written *w)
 		free(w->processes[i].sites.words);
 	}
 	free(w->processes);
-	map_deinit_items(&w->sets);
-	map_deinit_items(&w->places);
-	map_deinit_items(&w->launches);
+	map_deinit_items(&w->sets.kept);
+	map_deinit_items(&w->places.kept);
+	map_deinit_items(&w->launches.kept);
 	memset(w, 0, sizeof(*w));
 }
 
@@ -75,132 +75,43 @@ int written_add(struct written_bits *bits, unsigned id)
 	return 0;
 }
 
-static uint64_t hash_set(unsigned process, const struct gpuctr_site *const *sites, size_t n_sites)
-{
-	uint64_t hash = process;
-
-	for (size_t i = 0; i < n_sites; i++) {
-		hash = map_mix(hash, sites[i]->id);
-	}
-	return hash;
-}
-
-struct wanted {
-	unsigned process;
-	const struct gpuctr_site *const *sites;
-	size_t n_sites;
-};
-
-static bool is_set(const void *item, const void *key)
-{
-	const struct written_set *set = item;
-	const struct wanted *w = key;
-
-	if (set->process != w->process || set->count != w->n_sites) {
-		return false;
-	}
-	for (size_t i = 0; i < w->n_sites; i++) {
-		if (set->ids[i] != w->sites[i]->id) {
-			return false;
-		}
-	}
-	return true;
-}
-
-int written_set(struct written *w, unsigned process, const struct gpuctr_site *const *sites,
-		size_t n_sites, unsigned *ret_id, bool *ret_new)
-{
-	const struct wanted wanted = { process, sites, n_sites };
-	uint64_t hash = hash_set(process, sites, n_sites);
-	struct written_set *set = map_find(&w->sets, hash, is_set, &wanted);
-
-	*ret_new = !set && n_sites > 0;
-	if (*ret_new) {
-		set = malloc(sizeof(*set) + n_sites * sizeof(*set->ids));
-		if (!set || map_add(&w->sets, hash, set)) {
-			free(set);
-			return -ENOMEM;
-		}
-		*set = (struct written_set){ process, (unsigned)w->sets.n, n_sites };
-		for (size_t i = 0; i < n_sites; i++) {
-			set->ids[i] = sites[i]->id;
-		}
-	}
-	*ret_id = set ? set->id : 0;
-	return 0;
-}
-
-struct place {
-	unsigned id;
-	struct store_attribution what;
-};
-
-/* Equal texts are one pointer. */
-static bool is_place(const void *item, const void *key)
-{
-	const struct store_attribution *a = &((const struct place *)item)->what, *b = key;
-
-	return a->op == b->op && a->sizes == b->sizes && a->dir == b->dir && a->layer == b->layer;
-}
-
-int written_place(struct written *w, const struct store_attribution *what, unsigned *ret_id,
-		  bool *ret_new)
-{
-	uint64_t hash = map_mix(map_mix(0, (uintptr_t)what->op), (uintptr_t)what->sizes);
-	struct place *place;
-
-	hash = map_mix(map_mix(hash, (uintptr_t)what->dir), (uintptr_t)what->layer);
-	place = map_find(&w->places, hash, is_place, what);
-	*ret_new = !place && (*what->op || *what->sizes || *what->dir || *what->layer);
-	if (*ret_new) {
-		place = malloc(sizeof(*place));
-		if (!place || map_add(&w->places, hash, place)) {
-			free(place);
-			return -ENOMEM;
-		}
-		*place = (struct place){ (unsigned)w->places.n, *what };
-	}
-	*ret_id = place ? place->id : 0;
-	return 0;
-}
-
 /* A program may launch with another grid each time. */
-enum { LAUNCHES_KEPT = 1 << 16 };
+enum { ROWS_KEPT = 1 << 16 };
 
-struct launch {
+struct row {
 	unsigned id;
-	int64_t values[STORE_LAUNCH_COLUMNS];
+	size_t n;
+	const int64_t *of; /* behind it */
 };
 
-static bool is_launch(const void *item, const void *key)
+static bool is_row(const void *item, const void *key)
 {
-	return memcmp(((const struct launch *)item)->values + 1, (const int64_t *)key + 1,
-		      (STORE_LAUNCH_COLUMNS - 1) * sizeof(int64_t)) == 0;
+	const struct row *a = item, *b = key;
+
+	return a->n == b->n && memcmp(a->of, b->of, a->n * sizeof(*a->of)) == 0;
 }
 
-int written_launch(struct written *w, const int64_t *values, unsigned *ret_id, bool *ret_new)
+int written_row(struct written_rows *rows, const int64_t *of, size_t n, unsigned *ret_id,
+		bool *ret_new)
 {
-	uint64_t hash = 0;
-	struct launch *launch;
+	size_t size = n * sizeof(*of);
+	uint64_t hash = map_hash(of, size);
+	struct row *row = map_find(&rows->kept, hash, is_row, &(struct row){ 0, n, of });
 
-	for (int i = 1; i < STORE_LAUNCH_COLUMNS; i++) {
-		hash = map_mix(hash, (uint64_t)values[i]);
-	}
-	launch = map_find(&w->launches, hash, is_launch, values);
-	*ret_new = !launch;
-	if (launch) {
-		*ret_id = launch->id;
+	*ret_new = !row;
+	if (row) {
+		*ret_id = row->id;
 		return 0;
 	}
-	if (w->launches.n >= LAUNCHES_KEPT) {
-		map_deinit_items(&w->launches);
+	if (rows->kept.n >= ROWS_KEPT) {
+		map_deinit_items(&rows->kept);
 	}
-	launch = malloc(sizeof(*launch));
-	if (!launch || map_add(&w->launches, hash, launch)) {
-		free(launch);
+	row = malloc(sizeof(*row) + size);
+	if (!row || map_add(&rows->kept, hash, row)) {
+		free(row);
 		return -ENOMEM;
 	}
-	memcpy(launch->values, values, sizeof(launch->values));
-	*ret_id = launch->id = ++w->n_launches;
+	*row = (struct row){ ++rows->n, n, memcpy(row + 1, of, size) };
+	*ret_id = row->id;
 	return 0;
 }

@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <gpuctr/gpuctr.h>
-
-#include "client/store/schema.h"
-#include "client/store/store.h"
 #include "proto/base/map.h"
 
 /* A growing set of small numbers. */
@@ -22,19 +18,17 @@ struct written_process {
 	struct written_bits kernels, sites;
 };
 
-/* A set of active ranges. */
-struct written_set {
-	unsigned process, id;
-	size_t count;
-	unsigned ids[];
+/* Of one table. */
+struct written_rows {
+	struct map kept;
+	unsigned n; /* that were written */
 };
 
-/* What the file has of each process. */
+/* What the file has of each process, and of all. */
 struct written {
 	struct written_process *processes;
 	size_t n_processes, max_processes;
-	struct map sets, places, launches;
-	unsigned n_launches; /* that were written */
+	struct written_rows sets, places, launches;
 };
 
 /* Zero-initialised by the caller. */
@@ -46,17 +40,7 @@ struct written_process *written_process(struct written *w, unsigned process);
 bool written_has(const struct written_bits *bits, unsigned id);
 int written_add(struct written_bits *bits, unsigned id); /* -ENOMEM */
 
-/* The number of this set of ranges within the capture, from 1; 0 for the empty set. *ret_new tells
- * whether it has just been made. */
-int written_set(struct written *w, unsigned process, const struct gpuctr_site *const *sites,
-		size_t n_sites, unsigned *ret_id, bool *ret_new);
-
-/* The number of the launch with these values, by column (its own number is left out of account),
- * from
- * 1. After very many launches one that comes again gets another number. -ENOMEM. */
-int written_launch(struct written *w, const int64_t *values, unsigned *ret_id, bool *ret_new);
-
-/* The number of this combination of op, sizes, dir and layer, from 1; 0: nothing is known. -ENOMEM.
- */
-int written_place(struct written *w, const struct store_attribution *what, unsigned *ret_id,
-		  bool *ret_new);
+/* The number, from 1, of the row that is made of this; *ret_new: it has to be written. After very
+ * many rows one that comes again gets another number. -ENOMEM. */
+int written_row(struct written_rows *rows, const int64_t *of, size_t n, unsigned *ret_id,
+		bool *ret_new);
