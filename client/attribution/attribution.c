@@ -192,7 +192,8 @@ static int decide_locals(struct attribution *a)
 		struct window_kernel *k = &w->kernels[i];
 
 		if (k->placed == 1 && k->position != STEPS_NONE) {
-			a->placed[k->position]++;
+			a->placed[k->position].kernels++;
+			a->placed[k->position].shape = k->k.shape;
 		}
 	}
 	for (size_t i = 0; r == 0 && i < w->kernels_used; i++) {
@@ -200,7 +201,7 @@ static int decide_locals(struct attribution *a)
 
 		if (k->placed != 2) {
 			k->local = !k->placed || k->position == STEPS_NONE ||
-				   a->placed[k->position] < OCCURRENCES_LEAST;
+				   a->placed[k->position].kernels < OCCURRENCES_LEAST;
 		}
 		k->placed = k->placed ? 2 : 0;
 	}
@@ -267,6 +268,7 @@ static int estimate_shifts(struct attribution *a)
 			r = shift_estimate(&a->window, steps_positions(a->steps), i,
 					   a->options.shift_most_ns, &shift);
 			m->shift_known = shift.known;
+			m->shift_error_ns = shift.known ? shift.error_ns : SHIFT_USUAL_ERROR_NS;
 			m->shift_settled = shift.settled;
 			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
 			a->apart = shift.apart;
@@ -484,5 +486,7 @@ int attribution_away(struct attribution *a, int64_t start_ns, int64_t end_ns)
 
 int attribution_finish(struct attribution *a)
 {
-	return attribute(a, 1, 1);
+	int r = attribute(a, 1, 1);
+
+	return r == 0 ? values_share_shift(a) : r;
 }

@@ -10,10 +10,25 @@
 #include "client/attribution/steps.h"
 #include "client/attribution/window.h"
 
+/* What the kernels of a position were given of one metric. */
+struct tally {
+	double count, ns;
+	double given, given_m2; /* mean, squared deviations */
+	double off, products;	/* the last deviation; of each with the one before, added up */
+	double residual;	/* squared coefficient times squared residual */
+	double edge;		/* the sum of what their beginnings and ends make uncertain */
+	double begin, end;	/* sums of how much the rate changes there */
+	double shared; /* the sum of the variances of what division gave them of shared samples */
+	/* How much a sum over the positions of one shape changes with the clocks' shift: its part
+	 * of that, so that the root of their squares is the whole. */
+	double shift_part;
+};
+
 /* The unknowns of one metric: one for each position in steps, and in this window one for each
  * kernel without a position. */
 struct metric {
 	int64_t shift_ns;
+	double shift_error_ns; /* a standard error */
 	int shift_known, shift_settled;
 	/* Why there is no solution; ATTRIBUTION_MEASURED: there is one. */
 	enum attribution_state unsolved, local_unsolved;
@@ -29,11 +44,7 @@ struct metric {
 	struct normal evens;
 	double *even, *even_inverse;
 	int even_known;
-	double *residual;	  /* squared coefficient times squared residual */
-	double *given, *given_m2; /* what kernels of the position got: mean, squared deviations */
-	double *given_count, *given_ns;
-	double *edge;	/* the sum of what their beginnings and ends make uncertain */
-	double *shared; /* the sum of the variances of what division gave them of shared samples */
+	struct tally *tallies; /* one a position */
 
 	struct normal locals;
 	double *local_solution, *local_inverse, *local_residual;
@@ -54,8 +65,11 @@ struct attribution {
 	int profiles_known;
 	struct profile_shapes shapes;
 	int64_t shift_least_ns, shift_most_ns;
-	uint32_t room;	  /* of positions */
-	uint64_t *placed; /* kernels that have each */
+	uint32_t room; /* of positions */
+	struct placed {
+		uint64_t kernels; /* that have the position */
+		uint32_t shape;
+	} * placed;
 	uint32_t local_count;
 };
 
@@ -65,6 +79,8 @@ void attribution_tell(struct attribution *a, const struct window_kernel *k,
 
 /* values.c */
 int values_grow(struct attribution *a, uint32_t positions);
+/* At the end: the shift is off by the same for all positions. */
+int values_share_shift(struct attribution *a);
 void values_deinit(struct attribution *a);
 /* Attributes the first samples of the window. Positive: the effort is over. */
 int values_attribute(struct attribution *a, size_t samples);

@@ -23,6 +23,8 @@
 /* Operations of effort.h, of a sample or a group. */
 #define ROUGH_COST 4
 #define FINER 8 /* the last look has steps that are so much shorter */
+#define WIDER 4 /* its error is of so many of them */
+#define BLOCKS 16
 /* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
  * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
  * best one within. */
@@ -133,6 +135,8 @@ static double rough_left(const struct look *l, struct group *groups, uint32_t co
 struct trial {
 	const struct look *l;
 	struct normal normal;
+	double *solution;
+	double *blocks; /* what it leaves of each block of samples, squared; NULL: not asked for */
 };
 
 static int is_usable(const struct window *w, const struct window_cell *cell)
@@ -160,22 +164,43 @@ static int on_fit(void *user, const struct window_cell *cell)
 			  w->values[cell->sample * w->metrics + t->l->metric]);
 }
 
-static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, double *ret_left)
+static int on_left(void *user, const struct window_cell *cell)
 {
-	struct trial t = { .l = l, .normal = { .effort = l->w->effort } };
-	double *solution = calloc((size_t)unknowns + 1, sizeof(*solution));
+	struct trial *t = user;
+	const struct look *l = t->l;
+	double left = l->w->values[cell->sample * l->w->metrics + l->metric];
+
+	if (!is_usable(l->w, cell)) {
+		return 0;
+	}
+	for (uint32_t i = 0; i < cell->count; i++) {
+		left -= cell->part[i] * t->solution[l->w->kernels[cell->kernels[i]].unknown];
+	}
+	t->blocks[(cell->sample - l->from) * BLOCKS / (l->to - l->from)] += left * left;
+	return 0;
+}
+
+/* blocks: BLOCKS numbers, or NULL. */
+static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, double *ret_left,
+		     double *blocks)
+{
+	struct trial t = { .l = l, .normal = { .effort = l->w->effort }, .blocks = blocks };
 	int r;
 
+	t.solution = calloc((size_t)unknowns + 1, sizeof(*t.solution));
 	t.normal.work_most = fmin(WORK_MOST, PART * effort_left(l->w->effort));
-	r = solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
+	r = t.solution ? normal_grow(&t.normal, unknowns) : -ENOMEM;
 
 	r = r == 0 ? window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_fit, &t) : r;
-	r = r == 0 ? normal_solve(&t.normal, solution, NULL) : r;
+	r = r == 0 ? normal_solve(&t.normal, t.solution, NULL) : r;
 	*ret_left = r == 0 && t.normal.squares > 0
-			    ? normal_left(&t.normal, solution) / t.normal.squares
+			    ? normal_left(&t.normal, t.solution) / t.normal.squares
 			    : 0;
+	if (r == 0 && blocks) {
+		r = window_sweep(l->w, l->from, l->to, shift_ns, NULL, on_left, &t);
+	}
 	normal_deinit(&t.normal);
-	free(solution);
+	free(t.solution);
 	return r;
 }
 
@@ -194,19 +219,46 @@ static int64_t length_of(const struct look *l)
 	return first->end_ns - first->start_ns;
 }
 
-/* A parabola through points that are far apart has its minimum near the best shift only. */
+/* The error of the mean of the shifts that fit each block of samples best (batch means): what other
+ * work left in neighbouring samples is alike, so that each sample is no witness of its own. In
+ * steps; blocks: what is left of each at three shifts. */
+static double error_of(double blocks[3][BLOCKS])
+{
+	double bend = 0, mean = 0, squares = 0;
+
+	for (int b = 0; b < BLOCKS; b++) {
+		bend += blocks[0][b] - 2 * blocks[1][b] + blocks[2][b];
+		mean += (blocks[0][b] - blocks[2][b]) / 2 / BLOCKS;
+	}
+	for (int b = 0; b < BLOCKS; b++) {
+		double off = (blocks[0][b] - blocks[2][b]) / 2 - mean;
+
+		squares += off * off;
+	}
+	return bend > 0 ? fmin(1, sqrt(squares * BLOCKS / (BLOCKS - 1)) / bend) : 1;
+}
+
+/* A parabola through points that are far apart has its minimum near the best shift only. Through
+ * points that are too close it has none, where much is left by other work: the error is of wider
+ * ones. */
 static int finer(const struct look *l, uint32_t unknowns, double step, struct shift *ret)
 {
-	double left[3];
+	static const int at[] = { -WIDER, -1, 0, 1, WIDER };
+	double left[5], blocks[5][BLOCKS] = { 0 };
 
-	for (int i = 0; i < 3; i++) {
-		int r = try_shift(l, unknowns, ret->ns + (int64_t)((i - 1) * step), &left[i]);
+	ret->error_ns = WIDER * step;
+	for (int i = 0; i < 5; i++) {
+		int r = try_shift(l, unknowns, ret->ns + (int64_t)(at[i] * step), &left[i],
+				  blocks[i]);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;
 		}
 	}
-	ret->ns += (int64_t)(fmax(-1, fmin(1, vertex(left[0], left[1], left[2]))) * step);
+	memcpy(blocks[1], blocks[0], sizeof(blocks[0]));
+	memcpy(blocks[3], blocks[4], sizeof(blocks[0]));
+	ret->ns += (int64_t)(fmax(-1, fmin(1, vertex(left[1], left[2], left[3]))) * step);
+	ret->error_ns *= error_of(blocks + 1);
 	return 0;
 }
 
@@ -248,7 +300,7 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	int best;
 
 	for (int i = 0; i <= 2 * FAR_STEPS; i++) {
-		int r = try_shift(l, unknowns, (int64_t)((i - FAR_STEPS) * step), &left[i]);
+		int r = try_shift(l, unknowns, (int64_t)((i - FAR_STEPS) * step), &left[i], NULL);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;
@@ -342,7 +394,7 @@ static int coarse_apart(const struct look *l, uint32_t unknowns, struct shift *r
 	for (int64_t i = -2 * most; i <= 2 * most; i++) {
 		int is_near = i >= -1 && i <= 1;
 		double *side = is_near ? &near : &far;
-		int r = try_shift(l, unknowns, i * length / 2, &left);
+		int r = try_shift(l, unknowns, i * length / 2, &left, NULL);
 
 		if (r != 0) {
 			return r < 0 ? r : 0;

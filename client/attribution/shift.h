@@ -9,10 +9,11 @@
 #define SHIFT_USUAL_ERROR_NS 1500
 
 struct shift {
-	int64_t ns;  /* added to samples' times */
-	int settled; /* looking again finds nothing else */
-	int known;   /* 0: what has come does not tell the shift */
-	int apart;   /* the clocks are further apart than they may be; ns is about by how much */
+	int64_t ns;	 /* added to samples' times */
+	double error_ns; /* a standard error, of one that is known */
+	int settled;	 /* looking again finds nothing else */
+	int known;	 /* 0: what has come does not tell the shift */
+	int apart; /* the clocks are further apart than they may be; ns is about by how much */
 };
 
 /* Of a sorted window whose kernels have their positions; positions: how many there are. */

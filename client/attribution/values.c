@@ -29,6 +29,11 @@
 /* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
+/* A shift moves either a kernel's beginning or its end into what runs beside it. */
+#define SHIFT M_SQRT1_2
+/* Of what a kernel has too much or too little the next has at most so much: of few kernels no more
+ * can be told. */
+#define KEPT_MOST 0.95
 /* What profiles change of a value may be wrong by as much, and they do not resolve what a kernel
  * does in so much of its time: of a sample, up to and from so many ns on. */
 #define BEND 1
@@ -42,51 +47,44 @@
 /* Kernels that are closer than this follow each other directly. */
 #define EDGE_GAP_NS 5000
 
-static int grow(double **list, size_t had, size_t want)
+static int grow(void *list, size_t had, size_t want, size_t size)
 {
-	double *now = realloc(*list, want * sizeof(double));
+	char **at = list, *now = realloc(*at, want * size);
 
 	if (!now) {
 		return -ENOMEM;
 	}
-	memset(now + had, 0, (want - had) * sizeof(double));
-	*list = now;
+	memset(now + had * size, 0, (want - had) * size);
+	*at = now;
 	return 0;
+}
+
+static int grow_metric(struct metric *m, size_t had, size_t want)
+{
+	double **columns[] = { &m->solution, &m->inverse, &m->even, &m->even_inverse };
+	int r = grow(&m->tallies, had, want, sizeof(*m->tallies));
+
+	for (size_t i = 0; r == 0 && i < sizeof(columns) / sizeof(columns[0]); i++) {
+		r = grow(columns[i], had, want, sizeof(double));
+	}
+	return r;
 }
 
 int values_grow(struct attribution *a, uint32_t positions)
 {
 	size_t had = a->room, want = positions + positions / 2 + 64;
-	uint64_t *placed;
+	int r = positions > had ? grow(&a->placed, had, want, sizeof(*a->placed)) : 0;
 
 	a->counts.positions = positions;
-	for (uint32_t i = 0; i < a->options.metrics; i++) {
+	for (uint32_t i = 0; r == 0 && i < a->options.metrics; i++) {
 		struct metric *m = &a->metrics[i];
 
 		m->positions.effort = m->evens.effort = m->locals.effort = &a->effort;
-		if (normal_grow(&m->positions, positions) < 0) {
-			return -ENOMEM;
-		}
-		if (positions > had &&
-		    (grow(&m->solution, had, want) < 0 || grow(&m->inverse, had, want) < 0 ||
-		     grow(&m->residual, had, want) < 0 || grow(&m->even, had, want) < 0 ||
-		     grow(&m->even_inverse, had, want) < 0 || grow(&m->given, had, want) < 0 ||
-		     grow(&m->edge, had, want) < 0 || grow(&m->shared, had, want) < 0 ||
-		     grow(&m->given_ns, had, want) < 0 || grow(&m->given_m2, had, want) < 0 ||
-		     grow(&m->given_count, had, want) < 0)) {
-			return -ENOMEM;
-		}
+		r = normal_grow(&m->positions, positions);
+		r = r == 0 && positions > had ? grow_metric(m, had, want) : r;
 	}
-	if (positions > had) {
-		placed = realloc(a->placed, want * sizeof(*placed));
-		if (!placed) {
-			return -ENOMEM;
-		}
-		memset(placed + had, 0, (want - had) * sizeof(*placed));
-		a->placed = placed;
-		a->room = (uint32_t)want;
-	}
-	return 0;
+	a->room = r == 0 && positions > had ? (uint32_t)want : a->room;
+	return r;
 }
 
 static void locals_deinit(struct metric *m)
@@ -106,16 +104,10 @@ void values_deinit(struct attribution *a)
 		normal_deinit(&m->locals);
 		free(m->solution);
 		free(m->inverse);
-		free(m->residual);
+		free(m->tallies);
 		normal_deinit(&m->evens);
 		free(m->even);
 		free(m->even_inverse);
-		free(m->given);
-		free(m->edge);
-		free(m->shared);
-		free(m->given_ns);
-		free(m->given_m2);
-		free(m->given_count);
 		free(m->profiles);
 		locals_deinit(m);
 	}
@@ -331,10 +323,11 @@ static int on_divide(void *user, const struct window_cell *cell)
 		p->metric->moved_ns += cell->overlap_ns[i];
 		given[0] += parts[i];
 		given[1] += cell->overlap_ns[i];
-		*(k->local ? &p->metric->local_residual[k->unknown]
-			   : &p->metric->residual[k->position]) += part * part;
-		if (!k->local) {
-			p->metric->shared[k->position] += left * left * share * (1 - share);
+		if (k->local) {
+			p->metric->local_residual[k->unknown] += part * part;
+		} else {
+			p->metric->tallies[k->position].residual += part * part;
+			p->metric->tallies[k->position].shared += left * left * share * (1 - share);
 		}
 	}
 	return 0;
@@ -453,24 +446,40 @@ static double ramp_of(const struct attribution *a)
 	return fmax(fmin(RAMP_SHORT * sample, RAMP_NS), RAMP_LONG * sample);
 }
 
-/* What a kernel's value would change by if its beginning and its end were off by as much as samples
- * are in which one kernel ends and another begins: this does not average out over steps. Beside
- * another kernel, its ends may have been given to that one. */
-static double edge_of(const struct attribution *a, const struct metric *m, size_t kernel)
+/* By how much the rate changes where a kernel begins and where it ends. */
+struct steps_beside {
+	double begin, end;
+	int is_beside; /* another kernel */
+};
+
+static struct steps_beside steps_beside(const struct attribution *a, const struct metric *m,
+					size_t kernel)
 {
 	const struct window *w = &a->window;
 	const struct window_kernel *k = &w->kernels[kernel];
 	int follows = kernel > 0 && k[-1].k.end_ns + EDGE_GAP_NS > k->k.start_ns;
 	int is_followed =
 		kernel + 1 < w->kernels_used && k->k.end_ns + EDGE_GAP_NS > k[1].k.start_ns;
-	double rate = rate_of(m, k), ns = (double)(k->k.end_ns - k->k.start_ns);
-	double before = follows ? rate_of(m, k - 1) : 0;
-	double after = is_followed ? rate_of(m, k + 1) : 0;
-	double off = hypot(rate - before, rate - after) *
-		     hypot(m->shift_known ? SHIFT_NS : SHIFT_USUAL_ERROR_NS,
-			   m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
 
-	return follows || is_followed ? hypot(off, rate * fmin(ns, ramp_of(a)) / sqrt(EDGE)) : off;
+	return (struct steps_beside){
+		.begin = rate_of(m, k) - (follows ? rate_of(m, k - 1) : 0),
+		.end = (is_followed ? rate_of(m, k + 1) : 0) - rate_of(m, k),
+		.is_beside = follows || is_followed,
+	};
+}
+
+/* What a kernel's value would change by if its beginning and its end were off by as much as samples
+ * are in which one kernel ends and another begins: this does not average out over steps. Beside
+ * another kernel, its ends may have been given to that one. */
+static double edge_of(const struct attribution *a, const struct metric *m, size_t kernel,
+		      const struct steps_beside *s)
+{
+	const struct window_kernel *k = &a->window.kernels[kernel];
+	double ns = (double)(k->k.end_ns - k->k.start_ns);
+	double off = hypot(s->begin, s->end) *
+		     hypot(SHIFT_NS, m->edge_steps > 0 ? sqrt(m->edge_left / m->edge_steps) : 0);
+
+	return s->is_beside ? hypot(off, rate_of(m, k) * fmin(ns, ramp_of(a)) / sqrt(EDGE)) : off;
 }
 
 /* What is known of a kernel, or of the kernels of a position. */
@@ -478,7 +487,9 @@ struct finding {
 	double given, solved;	   /* by division of samples, and by least squares */
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
-	double bend; /* what profiles change of the value */
+	double steps, shift_part; /* of the rate at both ends, which the shift moves; and tally's */
+	double drift;		  /* a variance */
+	double bend;		  /* what profiles change of the value */
 	enum attribution_state unsolved;
 };
 
@@ -486,12 +497,16 @@ struct finding {
  * kernels move in such a time. */
 static void judge(const struct metric *m, const struct finding *f, struct attribution_value *v)
 {
-	double misfit = f->given - f->solved, variance = f->residual / f->diagonal * f->inverse;
+	double misfit = f->given - f->solved;
+	double variance = fmax(f->residual / f->diagonal * f->inverse, f->drift);
 	double usual = m->moved_ns > 0 ? m->moved / m->moved_ns * f->ns : 0;
+	double shift = SHIFT * m->shift_error_ns * f->steps;
 	double error = sqrt(variance + MISFIT * misfit * misfit + EDGE * f->edge * f->edge +
-			    BEND * f->bend * f->bend);
+			    BEND * f->bend * f->bend + shift * shift);
+	double more = SHIFT * m->shift_error_ns * fmax(f->steps, f->shift_part);
 
-	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given, error, 0 };
+	*v = (struct attribution_value){ ATTRIBUTION_MEASURED, f->given,
+					 sqrt(error * error + more * more - shift * shift), 0 };
 	if (f->unsolved) {
 		*v = (struct attribution_value){ .state = f->unsolved };
 	} else if (isinf(f->inverse)) {
@@ -529,6 +544,21 @@ static enum attribution_state state_of(const struct attribution *a, size_t kerne
 	return ATTRIBUTION_MEASURED;
 }
 
+static void note_given(struct tally *t, const struct window_kernel *k, double given,
+		       const struct steps_beside *s, double edge)
+{
+	double off = given - t->given;
+
+	t->products += off * t->off;
+	t->off = off;
+	t->given += off / ++t->count;
+	t->given_m2 += off * (given - t->given);
+	t->ns += (double)(k->k.end_ns - k->k.start_ns);
+	t->edge += edge;
+	t->begin += s->begin;
+	t->end += s->end;
+}
+
 void values_tell(struct attribution *a, size_t kernel)
 {
 	struct window *w = &a->window;
@@ -538,7 +568,8 @@ void values_tell(struct attribution *a, size_t kernel)
 
 	for (uint32_t i = 0; state == ATTRIBUTION_MEASURED && i < w->metrics; i++) {
 		struct metric *m = &a->metrics[i];
-		double given = w->parts[(kernel * w->metrics + i) * 2], off;
+		struct steps_beside s = steps_beside(a, m, kernel);
+		double given = w->parts[(kernel * w->metrics + i) * 2];
 
 		if (k->local) {
 			double diagonal = m->locals.diagonal[k->unknown];
@@ -551,31 +582,85 @@ void values_tell(struct attribution *a, size_t kernel)
 					m->local_residual[k->unknown] * (1 + FREEDOM * diagonal),
 				.diagonal = diagonal,
 				.inverse = m->local_inverse[k->unknown],
-				.edge = edge_of(a, m, kernel),
+				.edge = edge_of(a, m, kernel, &s),
 				.ns = ns,
+				.steps = hypot(s.begin, s.end),
 				.unsolved = m->local_unsolved,
 			};
 
 			judge(m, &f, &values[i]);
 			continue;
 		}
-		m->given_ns[k->position] += (double)(k->k.end_ns - k->k.start_ns);
-		off = given - m->given[k->position];
-		m->edge[k->position] += edge_of(a, m, kernel);
-		m->given[k->position] += off / ++m->given_count[k->position];
-		m->given_m2[k->position] += off * (given - m->given[k->position]);
+		note_given(&m->tallies[k->position], k, given, &s, edge_of(a, m, kernel, &s));
 	}
 	attribution_tell(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
 }
 
+static int compare_shapes(const void *x, const void *y, void *user)
+{
+	const struct attribution *a = user;
+	uint32_t p = a->placed[*(const uint32_t *)x].shape;
+	uint32_t q = a->placed[*(const uint32_t *)y].shape;
+
+	return p < q ? -1 : p > q;
+}
+
+/* Positions order[0] to order[n - 1] are all of one shape. */
+static void share_shift(struct tally *tallies, const uint32_t *order, uint32_t n)
+{
+	double begin = 0, end = 0, squares = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct tally *t = &tallies[order[i]];
+
+		begin += t->begin;
+		end += t->end;
+		squares += t->count * t->count;
+	}
+	for (uint32_t i = 0; i < n && squares > 0; i++) {
+		tallies[order[i]].shift_part = hypot(begin, end) / sqrt(squares);
+	}
+}
+
+int values_share_shift(struct attribution *a)
+{
+	uint32_t n = a->counts.positions, *order = malloc(((size_t)n + 1) * sizeof(*order));
+
+	if (!order) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		order[i] = i;
+	}
+	qsort_r(order, n, sizeof(*order), compare_shapes, a);
+	for (uint32_t from = 0, to; from < n; from = to) {
+		for (to = from + 1; to < n && compare_shapes(&order[from], &order[to], a) == 0;) {
+			to++;
+		}
+		for (uint32_t i = 0; i < a->options.metrics; i++) {
+			share_shift(a->metrics[i].tallies, order + from, to - from);
+		}
+	}
+	free(order);
+	return 0;
+}
+
 /* What a sample has of several kernels is divided among them as the solution has it, and what it
  * has beside that may be of any: that part of the variance is not the kernels'. */
-static double spread_of(const struct metric *m, uint32_t position)
+static double spread_of(const struct tally *t)
 {
-	double n = m->given_count[position];
-	double variance = n > 1 ? m->given_m2[position] / (n - 1) - m->shared[position] / n : 0;
+	double variance = t->count > 1 ? t->given_m2 / (t->count - 1) - t->shared / t->count : 0;
 
 	return variance > 0 ? sqrt(variance) : 0;
+}
+
+/* The variance of the mean of what a position's kernels were given, of which each has a part of
+ * what the one before it has too much or too little (autoregression of the first order). */
+static double drift_of(const struct tally *t)
+{
+	double kept = t->given_m2 > 0 ? fmax(0, fmin(t->products / t->given_m2, KEPT_MOST)) : 0;
+
+	return t->count > 1 ? t->given_m2 / (t->count - 1) / t->count * (1 + kept) / (1 - kept) : 0;
 }
 
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
@@ -583,27 +668,29 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 {
 	for (uint32_t i = 0; i < a->options.metrics; i++) {
 		const struct metric *m = &a->metrics[i];
-		double n = position < a->room ? m->given_count[position] : 0;
+		const struct tally *t = position < a->room ? &m->tallies[position] : NULL;
 
 		values[i] = (struct attribution_value){ .state = ATTRIBUTION_LOST };
-		if (n > 0) {
-			double ns = m->given_ns[position] / n;
+		if (t && t->count > 0) {
 			struct finding f = {
-				.given = m->given[position],
+				.given = t->given,
 				.solved = m->solution[position],
-				.residual = m->residual[position],
+				.residual = t->residual,
 				.diagonal = m->positions.diagonal[position],
 				.inverse = m->inverse[position],
-				.edge = m->edge[position] / n,
-				.ns = ns,
+				.edge = t->edge / t->count,
+				.ns = t->ns / t->count,
+				.steps = hypot(t->begin, t->end) / t->count,
+				.shift_part = t->shift_part,
+				.drift = drift_of(t),
 				.bend = m->even_known ? m->even[position] - m->solution[position]
 						      : 0,
 				.unsolved = m->unsolved,
 			};
 
 			judge(m, &f, &values[i]);
-			values[i].spread = spread_of(m, position);
+			values[i].spread = spread_of(t);
 		}
 	}
-	return position < a->room ? (uint64_t)a->metrics[0].given_count[position] : 0;
+	return position < a->room ? (uint64_t)a->metrics[0].tallies[position].count : 0;
 }

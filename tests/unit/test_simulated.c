@@ -861,6 +861,106 @@ TEST(test_a_burst_behind_a_long_kernel)
 	}
 }
 
+/* A kernel of 16 us that moves some 2.6 kB, and 20 of 1.3 us behind it, in a graph that is made
+ * anew for every fifth launch. How much each launch moves differs, so that the clocks' shift is off
+ * by 0.2 to 0.3 us, by the same for all positions of the first kernel, of which there are hundreds.
+ */
+static void new_graphs_of_short_kernels(void)
+{
+	int64_t at = 3 * MS;
+
+	for (uint64_t i = 0; i < 1500; i++) {
+		int64_t burst = at + 15700;
+
+		for (uint64_t node = 0; node < 21; node++) {
+			int64_t start = node == 0 ? at : burst + ((int64_t)node - 1) * 1300;
+
+			add(1, node > 0, start, node == 0 ? burst : start + 1270, 0);
+			world->kernels[world->count - 1].k.place = (i / 5 + 1) << 32 | (node + 1);
+		}
+		at += 600000 + (int64_t)(random_part() * 600000);
+	}
+	sample(at);
+	for (uint32_t i = 0; i < world->count; i += 21) {
+		int64_t start = world->kernels[i].k.start_ns;
+
+		add_flow(start, 15700, 2600 * (0.3 + 1.4 * random_part()));
+		add_flow(start + 16500, 26600, 7000 * (0.2 + 2.4 * random_part() * random_part()));
+	}
+}
+
+/* What a step moves depends on what the one before it moved. */
+static void steps_that_drift(void)
+{
+	int64_t at = MS;
+	double off = 0;
+
+	for (uint32_t step = 0; step < 200; step++) {
+		off = 0.9 * off + 0.08 * (random_part() - 0.5);
+		for (uint32_t i = 0; i < 10; i++) {
+			int64_t ns = 20000 + i * 7000;
+
+			add(1, i, at, at + ns, (double)(ns * (i % 3 + 1)) * 1000 * (1 + off));
+			at += ns + 500 + (int64_t)(random_part() * 1000);
+		}
+	}
+	sample(at);
+}
+
+/* The mean of kernels of shape 0 with the error that reports give it: errors of a position's
+ * kernels add up, and the squares of different positions' errors. */
+static double mean_of_first_shape(double *ret_error)
+{
+	uint32_t positions = attribution_counts(world->attribution)->positions;
+	double *errors = calloc(positions, sizeof(*errors)), sum = 0, squares = 0, kernels = 0;
+
+	assert_non_null(errors);
+	for (uint32_t i = 0; i < world->count; i++) {
+		const struct made_kernel *k = &world->kernels[i];
+
+		if (k->k.shape == 0 && k->state == ATTRIBUTION_MEASURED) {
+			assert_true(k->position < positions);
+			sum += k->value.value;
+			errors[k->position] += k->value.error;
+			kernels++;
+		}
+	}
+	for (uint32_t i = 0; i < positions; i++) {
+		squares += errors[i] * errors[i];
+	}
+	free(errors);
+	assert_true(kernels > 190);
+	*ret_error = sqrt(squares) / kernels;
+	return sum / kernels;
+}
+
+TEST(test_captures_of_one_program_differ_by_their_errors)
+{
+	enum { CAPTURES = 16 };
+	static void (*const make[])(void) = { new_graphs_of_short_kernels, steps_that_drift };
+
+	for (size_t row = 0; row < sizeof(make) / sizeof(make[0]); row++) {
+		double values[CAPTURES], mean = 0, apart = 0, told = 0, error;
+
+		for (uint64_t i = 0; i < CAPTURES; i++) {
+			begin(600 + i);
+			make[row]();
+			attribute(0);
+			values[i] = mean_of_first_shape(&error);
+			mean += values[i] / CAPTURES;
+			told += error * error / CAPTURES;
+			end();
+		}
+		for (uint64_t i = 0; i < CAPTURES; i++) {
+			apart += (values[i] - mean) * (values[i] - mean) / (CAPTURES - 1);
+		}
+		printf("captures of one program: apart by %.2f%%, errors %.2f%%\n",
+		       100 * sqrt(apart) / mean, 100 * sqrt(told) / mean);
+		assert_true(told > 0.6 * 0.6 * apart);
+		assert_true(told < 2 * 2 * apart);
+	}
+}
+
 /* Where samples leave nothing unexplained, errors are what docs/internals/attribution.md has for
  * beginnings and ends: the clocks are not known to 100 ns, and a kernel beside another one may have
  * more or less of it by what it does in 2 % of a sample, or in 1 % of a long one. */
