@@ -5,6 +5,7 @@
 
 #include "client/agent/activity_flush.h"
 #include "client/agent/copy_gate.h"
+#include "client/agent/flag.h"
 #include "client/agent/state.h"
 #include "proto/base/clock.h"
 
@@ -292,9 +293,7 @@ CUptiResult activity_start(struct activity *v, const struct profiler *p)
 void activity_expect(struct activity *v, uint32_t correlation)
 {
 	if (v->spans.v) {
-		if (!atomic_load_explicit(&v->others.expected, memory_order_relaxed)) {
-			atomic_store(&v->others.expected, true);
-		}
+		flag_raise(&v->others.expected);
 		spans_expect(&v->spans, correlation, true);
 	}
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/flag.h"
 #include "proto/base/utf8.h"
 #include "proto/wire/demangle.h"
 #include "proto/wire/expression.h"
@@ -101,7 +102,7 @@ bool filter_selects(struct filter *f, const char *mangled)
 	selected = (!f->name || strcmp(name, f->name) == 0) &&
 		   (!f->has_regex || expression_matches(&f->regex, name));
 	if (selected) {
-		atomic_store(&f->matches, true);
+		flag_raise(&f->matches);
 	} else if (!atomic_load(&f->matches)) {
 		note_left_out(f, name);
 	}
@@ -223,8 +224,8 @@ bool filter_takes(struct filter *f, uint64_t group)
 {
 	bool takes = !f->counts || takes_counted(f, group);
 
-	if (takes && !atomic_load_explicit(&f->took, memory_order_relaxed)) {
-		atomic_store(&f->took, true);
+	if (takes) {
+		flag_raise(&f->took);
 	}
 	return takes;
 }

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include "client/agent/flag.h"
+
 /* All flags are sequentially consistent, and each side writes its own flag before it reads the
  * other's, so at least one of the two sees the other. A thread counts its call in others before it
  * reads shut, and the holder sets shut before it reads others. A call that insists sets insisted
@@ -193,12 +195,9 @@ bool gate_other_begins(struct gate *g, bool insist)
 	return false;
 }
 
-/* Writes only if the flag changes, so that not every launch writes to a shared cache line. */
 void gate_disturb(struct gate *g)
 {
-	if (!atomic_load(&g->disturbed)) {
-		atomic_store(&g->disturbed, true);
-	}
+	flag_raise(&g->disturbed);
 }
 
 void gate_other_ends(struct gate *g)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/agent/capture.h"
+#include "client/agent/flag.h"
 #include "client/agent/guard_wait.h"
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
@@ -368,11 +369,11 @@ void guard_disturb(struct ranges *r, const struct guard_work *work)
 	CUstream used = atomic_load(&g->used);
 
 	gate_disturb(&r->gate);
-	if (used != work->stream && !atomic_load(&g->elsewhere)) {
-		atomic_store(&g->elsewhere, true);
+	if (used != work->stream) {
+		flag_raise(&g->elsewhere);
 	}
-	if (work->launch && used && used != work->stream && !atomic_load(&g->several)) {
-		atomic_store(&g->several, true);
+	if (work->launch && used && used != work->stream) {
+		flag_raise(&g->several);
 	}
 	if (work->launch && atomic_load(&g->other) != work->work) {
 		atomic_store(&g->other, work->work);

@@ -21,8 +21,8 @@ enum lock_kind {
 	LOCK_CONTEXT, /* of a CUDA context, held across a measured launch and calls of CUPTI */
 	/* Of one part, of which a thread holds one at a time: the set-up of devices, or of tracing,
 	 * around calls of CUPTI and the driver; the connection while the worker may be stuck in
-	 * CUPTI; the start/end ranges of the process; a context's streams, across cuStreamQuery(),
-	 * where CUPTI may want a buffer. */
+	 * CUPTI; the batch of a trace, while one is made; the start/end ranges of the process; a
+	 * context's streams, across cuStreamQuery(), where CUPTI may want a buffer. */
 	LOCK_PART,
 	LOCK_RECORDS, /* of CUPTI's records: kernels' names are looked up meanwhile */
 	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/flag.h"
 #include "proto/base/utf8.h"
 
 /* The terms of all expressions are numbered consecutively. A stack has for each term the state of
@@ -154,13 +155,6 @@ static bool holds(const struct nvtx_expression *e, const uint64_t *state, const 
 	return true;
 }
 
-static void note_hit(struct nvtx_filter *f, size_t i)
-{
-	if (!atomic_load_explicit(&f->hit[i], memory_order_relaxed)) {
-		atomic_store(&f->hit[i], true);
-	}
-}
-
 bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uint64_t *started)
 {
 	bool included = f->n_include == 0, excluded = false;
@@ -171,7 +165,7 @@ bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uin
 		if (holds(f->v[i], state + term, started + term)) {
 			included |= i < f->n_include;
 			excluded |= i >= f->n_include;
-			note_hit(f, i);
+			flag_raise(&f->hit[i]);
 		}
 	}
 	return included && !excluded;
@@ -190,7 +184,7 @@ bool nvtx_filter_triggers(struct nvtx_filter *f, size_t index, const uint64_t *b
 	if (!nvtx_term_holds(e, 0, state[term]) || (below && nvtx_term_holds(e, 0, below[term]))) {
 		return false;
 	}
-	note_hit(f, index);
+	flag_raise(&f->hit[index]);
 	return true;
 }
 
@@ -205,7 +199,7 @@ bool nvtx_filter_names(struct nvtx_filter *f, size_t index, const char *domain, 
 	if (!nvtx_term_names(e, 0, domain, message)) {
 		return false;
 	}
-	note_hit(f, index);
+	flag_raise(&f->hit[index]);
 	return true;
 }
 

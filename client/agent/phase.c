@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client/agent/flag.h"
 #include "proto/wire/nvtx_expression.h"
 #include "proto/wire/status.h"
 
@@ -28,13 +29,6 @@ void phase_init(struct phase *p, const struct wire_selection *selection)
 	p->by_range = !p->by_profiler && selection->capture_range[0] != '\0';
 }
 
-static void note(atomic_bool *flag)
-{
-	if (!atomic_load_explicit(flag, memory_order_relaxed)) {
-		atomic_store(flag, true);
-	}
-}
-
 bool phase_is_on(struct phase *p)
 {
 	bool ranged = (!p->by_profiler && !p->by_range) ||
@@ -42,7 +36,7 @@ bool phase_is_on(struct phase *p)
 	bool on = ranged &&
 		  (!p->by_step || atomic_load_explicit(&p->scheduled, memory_order_acquire));
 
-	note(on ? &p->was_on : &p->waited);
+	flag_raise(on ? &p->was_on : &p->waited);
 	return on;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/agent/flag.h"
+
 /* A program repeats itself on several levels: a step has layers, an epoch has steps. The period
  * that explains the longest stretch of the latest launches is taken, so that of a step of twelve
  * equal layers the step is found as soon as two steps are in the window. Until the patience is
@@ -225,9 +227,7 @@ bool recurrence_observes(struct recurrence *r, uintptr_t thread)
 	    atomic_compare_exchange_strong(&r->thread, &none, thread)) {
 		return true;
 	}
-	if (!atomic_load_explicit(&r->others, memory_order_relaxed)) {
-		atomic_store(&r->others, true);
-	}
+	flag_raise(&r->others);
 	return false;
 }
 

@@ -17,7 +17,7 @@ enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 250, PATIENCE_MS = 10, FLUSH_PATI
 
 void trace_init(struct trace *t)
 {
-	lock_init(&t->lock, LOCK_LEAF);
+	lock_init(&t->lock, LOCK_PART);
 }
 
 void trace_deinit(struct trace *t)
@@ -62,49 +62,28 @@ static bool trace_open(struct capture *c, struct ranges *r, struct section *v, s
 	return true;
 }
 
-/* A batch with room, with the lock held; NULL: out of memory, and it is not held. */
-static struct batch *lock_batch(struct capture *c)
-{
-	struct trace *t = &c->trace;
-	struct batch *fresh;
-
-	lock_acquire(&t->lock);
-	if (t->batch) {
-		return t->batch;
-	}
-	lock_release(&t->lock);
-	fresh = deliver_new_batch(&c->deliver, BATCH_LAUNCHES);
-	if (!fresh) {
-		return NULL;
-	}
-	lock_acquire(&t->lock);
-	if (!t->batch) { /* else another thread was faster */
-		t->batch = fresh;
-		t->begin_ns = clock_now_ns();
-		return fresh;
-	}
-	lock_release(&t->lock);
-	deliver_free_batch(&c->deliver, fresh);
-	return lock_batch(c);
-}
-
+/* The lock is held while a batch is made, which is seldom. */
 static void add(struct capture *c, const struct launch *l)
 {
-	struct batch *b = lock_batch(c);
-	bool full;
+	struct trace *t = &c->trace;
+	struct batch *b, *full = NULL;
 
+	lock_acquire(&t->lock);
+	if (!t->batch) {
+		t->batch = deliver_new_batch(&c->deliver, BATCH_LAUNCHES);
+		t->begin_ns = clock_now_ns();
+	}
+	b = t->batch;
+	if (b) {
+		b->launches[b->n++] = *l;
+		full = b->n == b->room ? b : NULL;
+		t->batch = full ? NULL : b;
+	}
+	lock_release(&t->lock);
 	if (!b) {
 		atomic_fetch_add(&c->counters.dropped, 1);
-		return;
-	}
-	b->launches[b->n++] = *l;
-	full = b->n == b->room;
-	if (full) {
-		c->trace.batch = NULL;
-	}
-	lock_release(&c->trace.lock);
-	if (full) {
-		deliver_put(&c->deliver, b, PATIENCE_MS * CLOCK_NS_PER_MS);
+	} else if (full) {
+		deliver_put(&c->deliver, full, PATIENCE_MS * CLOCK_NS_PER_MS);
 	}
 }
 
