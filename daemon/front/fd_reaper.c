@@ -23,10 +23,10 @@
  *
  * A descriptor that was received. Its close(2) also flushes the file, and a file system in user
  * space may never answer that, whatever signal comes. The thread is then lost until the user gives
- * in. So each user hangs one thread at most while the user's other descriptors wait, and half of
- * the threads never take such descriptors. When FD_REAPER_RECEIVED users hang one thread each, all
- * received descriptors wait; connections are closed all the same. The caller decides how many may
- * wait: see descriptors.c.
+ * in. So each user has one thread at most while the user's other descriptors wait, and half of the
+ * threads never take such descriptors. When FD_REAPER_RECEIVED users hang one thread each, all
+ * received descriptors wait; connections of other users are closed all the same. The caller decides
+ * how many may wait: see descriptors.c.
  *
  * The pool has a thread for each closer, and nothing else in the front uses the pool, so what is
  * given to a closer begins at once. All that follows is decided on the loop. A descriptor that
@@ -59,7 +59,7 @@ static struct {
 	void *userdata;
 	uv_loop_t *loop;
 	uv_timer_t kick; /* runs while descriptors are being closed */
-	struct list waiting[CLOSING_KINDS];
+	struct list waiting;
 	struct closer closers[FD_REAPERS];
 	struct slot *slots; /* by descriptor */
 	size_t room, n;
@@ -80,7 +80,7 @@ static void close_batch(uv_work_t *work)
 
 /* --- who gets what --- */
 
-/* May a closer take this one, which was received? */
+/* May a closer take this one? */
 static bool is_allowed(const struct closing *c)
 {
 	unsigned n = 0;
@@ -88,43 +88,34 @@ static bool is_allowed(const struct closing *c)
 	for (size_t i = 0; i < FD_REAPERS; i++) {
 		const struct closer *closer = &all.closers[i];
 
-		if (closer->n > 0 && closer->batch[0].kind == CLOSING_RECEIVED) {
-			if (closer->batch[0].uid == c->uid) {
-				return false;
-			}
-			n++;
+		if (closer->n > 0 && closer->batch[0].uid == c->uid) {
+			return false;
 		}
+		n += closer->n > 0 && closer->batch[0].kind == CLOSING_RECEIVED;
 	}
-	return n < FD_REAPER_RECEIVED;
+	return c->kind == CLOSING_CONNECTION || n < FD_REAPER_RECEIVED;
 }
 
-static struct slot *find_work(void)
+static const struct closing *find_work(void)
 {
-	struct list *connections = &all.waiting[CLOSING_CONNECTION];
-
-	list_for_each(l, &all.waiting[CLOSING_RECEIVED]) {
-		struct slot *s = list_entry(l, struct slot, link);
-
-		if (is_allowed(&s->c)) {
-			return s;
-		}
-	}
-	return list_is_empty(connections) ? NULL : list_entry(connections->next, struct slot, link);
-}
-
-/* Takes one connection, because the next one may be another user's; or up to FD_REAPER_BATCH
- * received descriptors of one user. */
-static void take_work(struct closer *closer, const struct slot *first)
-{
-	size_t most = first->c.kind == CLOSING_CONNECTION ? 1 : FD_REAPER_BATCH;
-	uid_t uid = first->c.uid;
-
-	list_for_each_safe(l, &all.waiting[first->c.kind]) {
+	list_for_each(l, &all.waiting) {
 		const struct slot *s = list_entry(l, struct slot, link);
 
-		if (closer->n < most && s->c.uid == uid) {
+		if (is_allowed(&s->c)) {
+			return &s->c;
+		}
+	}
+	return NULL;
+}
+
+static void take_work(struct closer *closer, const struct closing *first)
+{
+	list_for_each_safe(l, &all.waiting) {
+		const struct closing *c = &list_entry(l, struct slot, link)->c;
+
+		if (closer->n < FD_REAPER_BATCH && c->uid == first->uid && c->kind == first->kind) {
 			list_remove(l);
-			closer->batch[closer->n++] = s->c;
+			closer->batch[closer->n++] = *c;
 		}
 	}
 }
@@ -148,10 +139,10 @@ static void give_work(void)
 {
 	for (size_t i = 0; i < FD_REAPERS; i++) {
 		struct closer *closer = &all.closers[i];
-		const struct slot *s = closer->n == 0 ? find_work() : NULL;
+		const struct closing *first = closer->n == 0 ? find_work() : NULL;
 
-		if (s) {
-			take_work(closer, s);
+		if (first) {
+			take_work(closer, first);
 			atomic_store(&closer->runs, false);
 			uv_queue_work(all.loop, &closer->work, close_batch, on_closed);
 		} else if (closer->n == 0) {
@@ -181,7 +172,7 @@ void fd_reaper_close(const struct closing *c, size_t n)
 		struct slot *s = &all.slots[c[i].fd];
 
 		s->c = c[i];
-		list_append(&all.waiting[c[i].kind], &s->link);
+		list_append(&all.waiting, &s->link);
 	}
 	all.n += n;
 	give_work();
@@ -263,9 +254,7 @@ int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata)
 	all.loop = loop;
 	all.done = done;
 	all.userdata = userdata;
-	for (size_t i = 0; i < CLOSING_KINDS; i++) {
-		list_init(&all.waiting[i]);
-	}
+	list_init(&all.waiting);
 	for (size_t i = 0; i < FD_REAPERS; i++) {
 		all.closers[i].work.data = &all.closers[i];
 	}

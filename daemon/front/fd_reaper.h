@@ -13,7 +13,6 @@
 enum closing_kind {
 	CLOSING_CONNECTION, /* a connection that holds descriptors which nobody has received */
 	CLOSING_RECEIVED,   /* a descriptor of any kind that a user has sent */
-	CLOSING_KINDS,
 };
 
 struct closing {
