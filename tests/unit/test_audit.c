@@ -35,10 +35,28 @@ static struct audit_line make_line(enum audit_event event)
 	};
 }
 
-/* All of the file; static. */
-static const char *contents(const char *path)
+static char path[] = "/tmp/test_audit.XXXXXX";
+
+static int make_file(void **state)
 {
-	static char text[65536];
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+TEST_GROUP(make_file, remove_file)
+
+/* All of the file; static. */
+static const char *contents(void)
+{
+	static char text[1 << 20];
 	int fd = open(path, O_RDONLY);
 	ssize_t n = read(fd, text, sizeof(text) - 1);
 
@@ -48,16 +66,14 @@ static const char *contents(const char *path)
 	return text;
 }
 
-static const char *make_path(void)
+static unsigned count(const char *what)
 {
-	static char path[64];
-	int fd;
+	unsigned n = 0;
 
-	snprintf(path, sizeof(path), "/tmp/test_audit.XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	return path;
+	for (const char *p = contents(); (p = strstr(p, what)) != NULL; p++) {
+		n++;
+	}
+	return n;
 }
 
 /* As the front does it. */
@@ -66,12 +82,15 @@ static int say(struct audit *a, struct audit_line l)
 	return audit_takes(a, &l) ? audit_write(a, &l) : 0;
 }
 
-static struct audit *begin(const char *path)
+/* With an empty file. */
+static struct audit *begin(void)
 {
-	static struct audit a;
+	static struct audit a = { .fd = -1 };
 
 	log_init("test", LOG_EMERG);
+	audit_deinit(&a);
 	a = (struct audit){ .fd = -1 };
+	assert_int_equal(truncate(path, 0), 0);
 	audit_set_file(&a, true, audit_open(path));
 	assert_true(a.fd >= 0);
 	return &a;
@@ -79,27 +98,24 @@ static struct audit *begin(const char *path)
 
 TEST(a_line_is_json)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 
 	assert_int_equal(say(a, l), 0);
-	text = contents(path);
+	text = contents();
 	assert_memory_equal(text, "{\"time\":\"20", 11);
 	assert_non_null(strstr(text, ",\"event\":\"lease-granted\",\"uid\":1234,\"user\":\"ann\","
 				     "\"pid\":77,\"program\":\"net.py\",\"capture\":3,"
 				     "\"gpus\":[\"GPU-1\"],\"metrics\":["
 				     "\"dram__bytes_read.sum\",\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"],"
 				     "\"status\":\"ok\"}\n"));
-	audit_deinit(a);
-	unlink(path);
 }
 
 /* To the microsecond, in UTC. */
 TEST(a_line_tells_when)
 {
-	const char *path = make_path();
-	struct audit *a = begin(path);
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 	uint64_t before = clock_wall_ns() / 1000, after, us;
 	struct tm tm = { 0 };
@@ -108,7 +124,7 @@ TEST(a_line_tells_when)
 
 	assert_int_equal(say(a, l), 0);
 	after = clock_wall_ns() / 1000;
-	assert_int_equal(sscanf(contents(path), "{\"time\":\"%4d-%2d-%2dT%2d:%2d:%2d.%6uZ\",%n",
+	assert_int_equal(sscanf(contents(), "{\"time\":\"%4d-%2d-%2dT%2d:%2d:%2d.%6uZ\",%n",
 				&tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
 				&tm.tm_sec, &fraction, &end),
 			 7);
@@ -117,32 +133,28 @@ TEST(a_line_tells_when)
 	tm.tm_mon--;
 	us = (uint64_t)timegm(&tm) * 1000000 + fraction;
 	assert_in_range(us, before, after);
-	audit_deinit(a);
-	unlink(path);
 }
 
 /* Who measures programs of another user stands beside whose they are. */
 TEST(the_owner_of_what_is_measured_is_named)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 
 	l.owner = "bob";
 	assert_int_equal(say(a, l), 0);
-	text = contents(path);
+	text = contents();
 	assert_non_null(strstr(text, "\"user\":\"ann\",\"pid\":77,\"program\":\"net.py\","
 				     "\"owner\":\"bob\",\"capture\":3,"));
 	l.owner = ""; /* one's own */
 	assert_int_equal(say(a, l), 0);
-	assert_null(strstr(strchr(contents(path), '\n'), "owner"));
-	audit_deinit(a);
-	unlink(path);
+	assert_null(strstr(strchr(contents(), '\n'), "owner"));
 }
 
 TEST(a_full_disk_is_an_error_until_there_is_room)
 {
-	struct audit *a = begin(make_path());
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 
 	audit_set_file(a, true, open("/dev/full", O_WRONLY));
@@ -152,33 +164,29 @@ TEST(a_full_disk_is_an_error_until_there_is_room)
 	assert_int_equal(say(a, l), -EBADF);
 	audit_set_file(a, false, -1);
 	assert_int_equal(say(a, l), 0);
-	audit_deinit(a);
 }
 
 /* A disk that fills in the middle of a line: the next line is whole and begins a line. */
 TEST(a_torn_line_does_not_spoil_the_next)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_ENDED);
 
 	a->torn = true;
 	assert_int_equal(write(a->fd, "{\"ti", 4), 4);
 	assert_int_equal(say(a, l), 0);
-	text = contents(path);
+	text = contents();
 	assert_memory_equal(text, "{\"ti\n{\"time\"", 12);
 	assert_false(a->torn);
-	audit_deinit(a);
-	unlink(path);
 }
 
 TEST(refusals_do_not_flood)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_REFUSED);
 	uint64_t begin_ns = clock_now_ns();
-	unsigned lines = 0;
 
 	l.code = GPUCTR_E_NOT_ALLOWED;
 	for (int i = 0; i < 1000; i++) {
@@ -186,46 +194,21 @@ TEST(refusals_do_not_flood)
 	}
 	l.uid = 1235; /* somebody else is still heard */
 	assert_int_equal(say(a, l), 0);
-	text = contents(path);
-	for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++) {
-		lines++;
-	}
+	text = contents();
 	/* One more for each second that it took. */
-	assert_in_range(lines, 61, 62 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S);
+	assert_in_range(count("\n"), 61, 62 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S);
 	assert_non_null(strstr(text, "\"uid\":1235"));
 	assert_non_null(strstr(text, "\"status\":\"not-allowed\""));
-	audit_deinit(a);
-	unlink(path);
-}
-
-static unsigned count_lines(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	unsigned n = 0;
-	int c;
-
-	assert_non_null(file);
-	while ((c = getc(file)) != EOF) {
-		n += c == '\n';
-	}
-	fclose(file);
-	return n;
 }
 
 /* The sum of a number that stands in lines. */
-static uint64_t sum_of(const char *path, const char *key)
+static uint64_t sum_of(const char *key)
 {
-	FILE *file = fopen(path, "r");
-	char line[4096];
 	uint64_t sum = 0;
 
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		const char *at = strstr(line, key);
-
-		sum += at ? strtoull(at + strlen(key), NULL, 10) : 0;
+	for (const char *p = contents(); (p = strstr(p, key)) != NULL; p++) {
+		sum += strtoull(p + strlen(key), NULL, 10);
 	}
-	fclose(file);
 	return sum;
 }
 
@@ -234,8 +217,7 @@ static uint64_t sum_of(const char *path, const char *key)
 TEST(refusals_of_many_users_do_not_flood)
 {
 	enum { USERS = 1000, EACH = 70, LEAST = 600 };
-	const char *path = make_path();
-	struct audit *a = begin(path);
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_REFUSED);
 	uint64_t begin_ns = clock_now_ns(), told, left;
 	unsigned lines;
@@ -244,7 +226,7 @@ TEST(refusals_of_many_users_do_not_flood)
 		l.uid = 2000 + i / EACH;
 		assert_int_equal(say(a, l), 0);
 	}
-	lines = count_lines(path);
+	lines = count("\n");
 	/* Ten more for each second that it took. */
 	assert_in_range(lines, LEAST,
 			LEAST * (61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S) / 60 + 1);
@@ -252,17 +234,15 @@ TEST(refusals_of_many_users_do_not_flood)
 	for (size_t i = 0; i < RATE_USERS_MAX; i++) {
 		left += a->users.each.buckets[i].missed;
 	}
-	told = sum_of(path, "\"refused_before\":") + sum_of(path, "\"others_refused_before\":");
+	told = sum_of("\"refused_before\":") + sum_of("\"others_refused_before\":");
 	assert_int_equal(lines + told + left, USERS * EACH);
-	audit_deinit(a);
-	unlink(path);
 }
 
 /* What could not be listed stands in the next line of anybody. */
 TEST(refusals_that_were_left_out_are_told_by_others)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_REFUSED);
 
 	a->users.all.full_ns =
@@ -274,29 +254,26 @@ TEST(refusals_that_were_left_out_are_told_by_others)
 	a->users.all.full_ns = 0; /* a minute later */
 	l.uid = 3000;
 	assert_int_equal(say(a, l), 0);
-	text = strstr(contents(path), "\"uid\":3000");
+	text = strstr(contents(), "\"uid\":3000");
 	assert_non_null(text);
 	assert_null(strstr(text, "\"refused_before\""));
 	assert_non_null(strstr(text, "\"others_refused_before\":80}"));
 	a->users.each.forgotten = 5; /* with the bucket of a user */
 	l.uid = 3001;
 	assert_int_equal(say(a, l), 0);
-	text = strstr(contents(path), "\"uid\":3001");
+	text = strstr(contents(), "\"uid\":3001");
 	assert_non_null(strstr(text, "\"others_refused_before\":5}"));
 	l.uid = 3002; /* each is told once */
 	assert_int_equal(say(a, l), 0);
-	text = strstr(contents(path), "\"uid\":3002");
+	text = strstr(contents(), "\"uid\":3002");
 	assert_null(strstr(text, "refused_before"));
-	audit_deinit(a);
-	unlink(path);
 }
 
 /* Strangers are as many as uids, and everybody may connect where the socket's mode lets them. */
 TEST(strangers_hide_no_refusal_of_users)
 {
 	enum { STRANGERS = 1000, USERS = 50 };
-	const char *path = make_path();
-	struct audit *a = begin(path);
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_REFUSED);
 	unsigned lines;
 
@@ -305,28 +282,24 @@ TEST(strangers_hide_no_refusal_of_users)
 		l.uid = 2000 + i;
 		assert_int_equal(say(a, l), 0);
 	}
-	lines = count_lines(path);
+	lines = count("\n");
 	assert_in_range(lines, 600, STRANGERS - 1);
 	l.is_stranger = false;
 	for (unsigned i = 0; i < USERS; i++) {
 		l.uid = 1000 + i;
 		assert_int_equal(say(a, l), 0);
 	}
-	assert_int_equal(count_lines(path), lines + USERS);
-	assert_null(strstr(contents(path), "refused_before"));
-	audit_deinit(a);
-	unlink(path);
+	assert_int_equal(count("\n"), lines + USERS);
+	assert_null(strstr(contents(), "refused_before"));
 }
 
 /* A refusal after a line that said "granted" is no flood: without it the log would lie. */
 TEST(corrections_are_never_left_out)
 {
 	enum { MANY = 200 };
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_PERMISSION_REFUSED);
 	uint64_t begin_ns = clock_now_ns();
-	unsigned corrections = 0, others = 0;
 
 	l.driver_status = 0x1b;
 	for (int i = 0; i < MANY; i++) {
@@ -337,31 +310,23 @@ TEST(corrections_are_never_left_out)
 		assert_int_equal(say(a, l), 0);
 		l.driver_status = 0x1b;
 	}
-	text = contents(path);
-	for (const char *p = text; (p = strstr(p, "\"driver_status\":27}")) != NULL; p++) {
-		corrections++;
-	}
-	for (const char *p = text; (p = strstr(p, "\"driver_status\":51")) != NULL; p++) {
-		others++;
-	}
-	assert_int_equal(corrections, MANY);
-	assert_in_range(others, 60, 61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S);
-	audit_deinit(a);
-	unlink(path);
+	assert_int_equal(count("\"driver_status\":27}"), MANY);
+	assert_in_range(count("\"driver_status\":51"), 60,
+			61 + (clock_now_ns() - begin_ns) / CLOCK_NS_PER_S);
 }
 
 /* A file that may grow so far and no further, as at the end of a disk: the line is torn. */
 TEST(a_short_write_is_an_error)
 {
-	const char *path = make_path(), *text;
-	struct audit *a = begin(path);
+	const char *text;
+	struct audit *a = begin();
 	struct audit_line l = make_line(AUDIT_LEASE_GRANTED);
 	struct rlimit limit;
 
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(say(a, l), 0);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	limit.rlim_cur = strlen(contents(path)) + 10;
+	limit.rlim_cur = strlen(contents()) + 10;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_int_equal(say(a, l), -ENOSPC);
 	assert_int_equal(a->error, -ENOSPC);
@@ -370,14 +335,12 @@ TEST(a_short_write_is_an_error)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_int_equal(say(a, l), 0);
 	assert_int_equal(a->error, 0);
-	text = strchr(contents(path), '\n') + 1;
+	text = strchr(contents(), '\n') + 1;
 	assert_memory_equal(text, "{\"time\":\"", 9);
 	text = strchr(text, '\n') + 1;
 	assert_memory_equal(text, "{\"time\":\"", 9);
 	text = strrchr(text, ',');
 	assert_string_equal(text, ",\"status\":\"ok\"}\n");
-	audit_deinit(a);
-	unlink(path);
 }
 
 /* --- the journal --- */
@@ -486,15 +449,14 @@ TEST(the_journal_is_known_by_its_stream)
 /* Not even where the settings name one. */
 TEST(beside_the_journal_there_is_no_file)
 {
-	const char *path = make_path();
-	struct audit *a = begin_journal();
+	struct audit *a;
 
+	begin();
+	a = begin_journal();
 	audit_set_file(a, true, audit_open(path));
 	assert_int_equal(say(a, make_line(AUDIT_LEASE_GRANTED)), 0);
 	assert_int_equal(n_entries, 1);
-	assert_string_equal(contents(path), "");
-	audit_deinit(a);
-	unlink(path);
+	assert_string_equal(contents(), "");
 }
 
 /* A program may be called anything, and an error cut in the middle of a character. */
@@ -579,7 +541,6 @@ TEST(a_journal_that_takes_nothing_is_an_error)
 
 TEST(only_plain_files_are_opened)
 {
-	const char *path = make_path();
 	char link[96];
 	int fd;
 
@@ -596,5 +557,4 @@ TEST(only_plain_files_are_opened)
 	fd = audit_open(path);
 	assert_true(fd >= 0);
 	close(fd);
-	unlink(path);
 }
