@@ -9,14 +9,6 @@ static bool is_used(const struct job *job)
 	return job->name[0] != '\0';
 }
 
-/* Frees the slot and copies the job to *ret. Always true, so that callers can return the result. */
-static bool release(struct job *job, struct job *ret)
-{
-	*ret = *job;
-	*job = (struct job){ 0 };
-	return true;
-}
-
 static void take_gpus(struct jobs *j, uint64_t gpus)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {
@@ -31,9 +23,7 @@ static void take_gpus(struct jobs *j, uint64_t gpus)
 
 int jobs_begin(struct jobs *j, const struct job *job)
 {
-	struct job replaced;
-
-	jobs_end(j, job->name, &replaced);
+	jobs_end(j, job->name);
 	take_gpus(j, job->gpus);
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		if (!is_used(&j->slots[i])) {
@@ -54,33 +44,29 @@ const struct job *jobs_find(const struct jobs *j, const char *name)
 	return NULL;
 }
 
-bool jobs_end(struct jobs *j, const char *name, struct job *ret)
+bool jobs_end(struct jobs *j, const char *name)
 {
 	const struct job *job = jobs_find(j, name);
 
-	return job && release(&j->slots[job - j->slots], ret);
-}
-
-bool jobs_take(struct jobs *j, struct job *ret)
-{
-	for (size_t i = 0; i < JOBS_MAX; i++) {
-		if (is_used(&j->slots[i])) {
-			return release(&j->slots[i], ret);
-		}
+	if (job) {
+		j->slots[job - j->slots] = (struct job){ 0 };
 	}
-	return false;
+	return job != NULL;
 }
 
-bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret)
+bool jobs_expire(struct jobs *j, uint64_t now_ns)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		struct job *job = &j->slots[i];
 
 		if (is_used(job) && job->until_ns != 0 && now_ns >= job->until_ns) {
-			return release(job, ret);
+			*job = (struct job){ 0 };
+			any = true;
 		}
 	}
-	return false;
+	return any;
 }
 
 const struct job *jobs_owner(const struct jobs *j, size_t gpu)

@@ -29,14 +29,11 @@ struct jobs {
  * same name. -ENOSPC. */
 int jobs_begin(struct jobs *j, const struct job *job);
 
-/* Removes the job and copies it to *ret; false: there is none of this name. */
-bool jobs_end(struct jobs *j, const char *name, struct job *ret);
+/* Removes the job; false: there is none of this name. */
+bool jobs_end(struct jobs *j, const char *name);
 
-/* Removes any one job and copies it to *ret; false: there is none. */
-bool jobs_take(struct jobs *j, struct job *ret);
-
-/* Removes a job whose time is over and copies it to *ret; false: there is none. */
-bool jobs_expire(struct jobs *j, uint64_t now_ns, struct job *ret);
+/* Removes the jobs whose time is over; false: there is none. */
+bool jobs_expire(struct jobs *j, uint64_t now_ns);
 
 /* The job of this name, borrowed; NULL: there is none. */
 const struct job *jobs_find(const struct jobs *j, const char *name);

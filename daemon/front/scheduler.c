@@ -83,25 +83,23 @@ static void report_supervisor(struct front *f)
 	f->jobs_unreported = control_send_message(f->control, &m, -1) < 0;
 }
 
-static void changed(struct front *f, uint64_t gpus)
+/* Notes those that are no more. */
+static void note_ended(struct front *f, struct peer *p, const struct jobs *before, const char *why)
 {
-	report_supervisor(f);
-	capture_events_on_jobs_changed(f, gpus);
-}
-
-/* Jobs that have lost their last GPU to a new one. */
-static void note_replaced(struct peer *p, const struct jobs *before)
-{
-	struct front *f = p->front;
-
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		const struct job *job = &before->slots[i];
 
 		if (job->name[0] != '\0' && !jobs_find(&f->jobs, job->name)) {
-			decision_of_job(f, p, AUDIT_JOB_ENDED, job,
-					"its GPUs are another job's now");
+			decision_of_job(f, p, AUDIT_JOB_ENDED, job, why);
 		}
 	}
+}
+
+static void changed(struct front *f, struct peer *p, const struct jobs *before, const char *why)
+{
+	note_ended(f, p, before, why);
+	report_supervisor(f);
+	capture_events_on_jobs_changed(f, jobs_changed_gpus(before, &f->jobs));
 }
 
 int handle_job_begin(struct peer *p, const struct wire_message *m, const struct frame *frame)
@@ -132,8 +130,7 @@ int handle_job_begin(struct peer *p, const struct wire_message *m, const struct 
 		       "there is no room for another job");
 		return 0;
 	}
-	note_replaced(p, &before);
-	changed(f, jobs_changed_gpus(&before, &f->jobs));
+	changed(f, p, &before, "its GPUs are another job's now");
 	answer(p, b->request);
 	return 0;
 }
@@ -142,19 +139,18 @@ int handle_job_end(struct peer *p, const struct wire_message *m, const struct fr
 {
 	const struct wire_job_end *e = &m->job_end;
 	struct front *f = p->front;
-	struct job job;
+	const struct jobs before = f->jobs;
 
 	if (!may_state(p, e->request)) {
 		return 0;
 	}
-	if (!jobs_end(&f->jobs, e->job, &job)) {
+	if (!jobs_end(&f->jobs, e->job)) {
 		refuse(p, e->request, GPUCTR_E_BAD_REQUEST,
 		       "`gpuctr-client status` lists them; they do not outlive the daemon.",
 		       "there is no job of this name");
 		return 0;
 	}
-	decision_of_job(f, p, AUDIT_JOB_ENDED, &job, NULL);
-	changed(f, job.gpus);
+	changed(f, p, &before, NULL);
 	answer(p, e->request);
 	return 0;
 }
@@ -174,19 +170,16 @@ static uint64_t number_of_machine(const struct wire_gpus *gpus)
 
 bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 {
-	uint64_t machine = number_of_machine(gpus), before = f->jobs.machine;
-	struct job job;
+	uint64_t machine = number_of_machine(gpus);
+	const struct jobs before = f->jobs;
 
-	if (gpus->n == 0 || machine == before) {
+	if (gpus->n == 0 || machine == before.machine) {
 		return false; /* a driver that shows no GPU now may show the same ones later */
 	}
-	f->jobs.machine = machine;
-	if (before != 0) {
+	f->jobs = (struct jobs){ .machine = machine };
+	if (before.machine != 0) {
 		log_warning("the machine's GPUs have changed: captures and jobs are over");
-		while (jobs_take(&f->jobs, &job)) {
-			decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job,
-					"the machine's GPUs have changed");
-		}
+		note_ended(f, NULL, &before, "the machine's GPUs have changed");
 	}
 	report_supervisor(f);
 	return f->n_uuids > 0;
@@ -194,15 +187,9 @@ bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus)
 
 void scheduler_tick(struct front *f, uint64_t now_ns)
 {
-	uint64_t gpus = 0;
-	struct job job;
+	const struct jobs before = f->jobs;
 
-	while (jobs_expire(&f->jobs, now_ns, &job)) {
-		decision_of_job(f, NULL, AUDIT_JOB_ENDED, &job, "its time is over");
-		gpus |= job.gpus;
-		f->jobs_unreported = true;
-	}
-	if (f->jobs_unreported) {
-		changed(f, gpus);
+	if (jobs_expire(&f->jobs, now_ns) || f->jobs_unreported) {
+		changed(f, NULL, &before, "its time is over");
 	}
 }

@@ -34,7 +34,6 @@ TEST(gpus_have_one_owner)
 TEST(the_last_statement_counts)
 {
 	struct jobs j = { 0 };
-	struct job ended;
 
 	begin(&j, "one", ANN, 3, 0);
 	begin(&j, "two", BOB, 2, 0); /* takes one of its GPUs */
@@ -43,23 +42,21 @@ TEST(the_last_statement_counts)
 	assert_int_equal(jobs_gpus_of(&j, BOB), 8);
 	assert_null(jobs_owner(&j, 1));
 	begin(&j, "three", BOB, 1, 0); /* takes all that "one" has left */
-	assert_false(jobs_end(&j, "one", &ended));
-	assert_true(jobs_end(&j, "two", &ended));
-	assert_int_equal(ended.gpus, 8);
+	assert_false(jobs_end(&j, "one"));
+	assert_true(jobs_end(&j, "two"));
 	assert_int_equal(jobs_gpus_of(&j, BOB), 1);
 }
 
 TEST(time_ends_a_job)
 {
 	struct jobs j = { 0 };
-	struct job ended;
 
 	begin(&j, "one", ANN, 1, 1000);
 	begin(&j, "two", ANN, 2, 0);
-	assert_false(jobs_expire(&j, 999, &ended));
-	assert_true(jobs_expire(&j, 1000, &ended));
-	assert_string_equal(ended.name, "one");
-	assert_false(jobs_expire(&j, UINT64_MAX, &ended));
+	assert_false(jobs_expire(&j, 999));
+	assert_true(jobs_expire(&j, 1000));
+	assert_null(jobs_find(&j, "one"));
+	assert_false(jobs_expire(&j, UINT64_MAX));
 	assert_int_equal(jobs_gpus_of(&j, ANN), 2);
 }
 
