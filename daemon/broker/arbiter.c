@@ -24,6 +24,22 @@ void reservation_init(struct reservation *c, uint64_t gpus, uid_t user)
 	list_init(&c->link);
 }
 
+/* The first reservation in the list before end, but for c, that wants one of these GPUs; NULL: none
+ * does. */
+static const struct reservation *find_wanting(const struct list *all, const struct list *end,
+					      const struct reservation *c, uint64_t gpus)
+{
+	for (const struct list *l = all->next; l != end; l = l->next) {
+		const struct reservation *other =
+			list_entry((struct list *)(uintptr_t)l, struct reservation, link);
+
+		if (other != c && (other->gpus & gpus) != 0) {
+			return other;
+		}
+	}
+	return NULL;
+}
+
 /* The number of reservations of user on any of these GPUs, in the list before end. */
 static unsigned count_before(const struct list *all, const struct list *end, uid_t user,
 			     uint64_t gpus)
@@ -187,35 +203,16 @@ unsigned arbiter_position(const struct arbiter *a, const struct reservation *c)
 
 bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus)
 {
-	list_for_each(l, (struct list *)(uintptr_t)&a->queue) {
-		if ((list_entry(l, struct reservation, link)->gpus & gpus) != 0) {
-			return true;
-		}
-	}
-	return false;
+	return find_wanting(&a->queue, &a->queue, NULL, gpus) != NULL;
 }
 
 const struct reservation *arbiter_blocker(const struct arbiter *a, const struct reservation *c)
 {
-	const struct list *position;
+	const struct reservation *holder;
 
 	if (c->state == RESERVATION_HOLDING) {
 		return NULL; /* a holder waits for nobody */
 	}
-	list_for_each(l, (struct list *)(uintptr_t)&a->holders) {
-		const struct reservation *other = list_entry(l, struct reservation, link);
-
-		if (other != c && (other->gpus & c->gpus) != 0) {
-			return other;
-		}
-	}
-	position = find_position(a, c);
-	for (struct list *l = a->queue.next; l != position; l = l->next) {
-		const struct reservation *other = list_entry(l, struct reservation, link);
-
-		if ((other->gpus & c->gpus) != 0) {
-			return other;
-		}
-	}
-	return NULL;
+	holder = find_wanting(&a->holders, &a->holders, c, c->gpus);
+	return holder ? holder : find_wanting(&a->queue, find_position(a, c), c, c->gpus);
 }

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_leased(const struct call *c, const struct rm_gpu *gpu)
+bool call_names(const struct rm_gpu *gpus, unsigned n, const struct rm_gpu *gpu)
 {
 	static const struct rm_gpu none;
 
-	for (unsigned i = 0; i < c->n_gpus; i++) {
-		if (memcmp(&c->gpus[i], gpu, sizeof(*gpu)) == 0) {
+	for (unsigned i = 0; i < n; i++) {
+		if (memcmp(&gpus[i], gpu, sizeof(*gpu)) == 0) {
 			return memcmp(gpu, &none, sizeof(none)) != 0;
 		}
 	}
@@ -23,7 +23,7 @@ static bool check_gpu(struct call *c)
 	struct rm_gpu gpu;
 
 	c->error = rm_find_gpu(c->fd, c->root, c->parent, &gpu, &c->status);
-	if (c->error == 0 && c->status == RM_STATUS_OK && !is_leased(c, &gpu)) {
+	if (c->error == 0 && c->status == RM_STATUS_OK && !call_names(c->gpus, c->n_gpus, &gpu)) {
 		c->error = -EXDEV;
 	}
 	return c->error == 0 && c->status == RM_STATUS_OK;

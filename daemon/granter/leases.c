@@ -302,24 +302,12 @@ static bool is_wanted(const struct lease *l)
 	return l->state == LEASE_OPENING || l->state == LEASE_OPEN;
 }
 
-static bool has_name(const struct lease *l, const struct rm_gpu *name)
-{
-	static const struct rm_gpu none;
-
-	for (unsigned i = 0; i < l->n_names && memcmp(name, &none, sizeof(none)) != 0; i++) {
-		if (memcmp(&l->names[i], name, sizeof(*name)) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Do they have a GPU in common? The bits are the front's, and say only how it counts the GPUs: the
  * driver knows them by their names. */
 static bool share_gpu(const struct lease *a, const struct lease *b)
 {
 	for (unsigned i = 0; i < b->n_names; i++) {
-		if (has_name(a, &b->names[i])) {
+		if (call_names(a->names, a->n_names, &b->names[i])) {
 			return true;
 		}
 	}

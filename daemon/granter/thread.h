@@ -31,6 +31,9 @@ struct call {
 
 void call_do(struct call *c);
 
+/* Is gpu one of these n? One without a name, which is all zeros, is nobody's. */
+bool call_names(const struct rm_gpu *gpus, unsigned n, const struct rm_gpu *gpu);
+
 /* Did it allocate its object? */
 static inline bool call_has_allocated(const struct call *c)
 {

@@ -284,20 +284,11 @@ void workers_kill_hung(struct supervisor *s, enum worker_id id)
 	}
 }
 
-static int wait_for(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-	}
-	return status;
-}
-
 void workers_end(struct supervisor *s)
 {
 	if (s->pids[WORKER_FRONT] > 0) {
 		kill(s->pids[WORKER_FRONT], SIGKILL);
-		wait_for(s->pids[WORKER_FRONT]);
+		waitpid(s->pids[WORKER_FRONT], NULL, 0);
 	}
 	end_linked(s);
 }
