@@ -24,17 +24,16 @@ void reservation_init(struct reservation *c, uint64_t gpus, uid_t user)
 	list_init(&c->link);
 }
 
-/* The first reservation in the list before end, but for c, that wants one of these GPUs; NULL: none
- * does. */
+/* The first reservation in the list before end that wants one of these GPUs; NULL: none does. */
 static const struct reservation *find_wanting(const struct list *all, const struct list *end,
-					      const struct reservation *c, uint64_t gpus)
+					      uint64_t gpus)
 {
 	for (const struct list *l = all->next; l != end; l = l->next) {
-		const struct reservation *other =
+		const struct reservation *c =
 			list_entry((struct list *)(uintptr_t)l, struct reservation, link);
 
-		if (other != c && (other->gpus & gpus) != 0) {
-			return other;
+		if ((c->gpus & gpus) != 0) {
+			return c;
 		}
 	}
 	return NULL;
@@ -203,7 +202,7 @@ unsigned arbiter_position(const struct arbiter *a, const struct reservation *c)
 
 bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus)
 {
-	return find_wanting(&a->queue, &a->queue, NULL, gpus) != NULL;
+	return find_wanting(&a->queue, &a->queue, gpus) != NULL;
 }
 
 const struct reservation *arbiter_blocker(const struct arbiter *a, const struct reservation *c)
@@ -213,6 +212,6 @@ const struct reservation *arbiter_blocker(const struct arbiter *a, const struct 
 	if (c->state == RESERVATION_HOLDING) {
 		return NULL; /* a holder waits for nobody */
 	}
-	holder = find_wanting(&a->holders, &a->holders, c, c->gpus);
-	return holder ? holder : find_wanting(&a->queue, find_position(a, c), c, c->gpus);
+	holder = find_wanting(&a->holders, &a->holders, c->gpus);
+	return holder ? holder : find_wanting(&a->queue, find_position(a, c), c->gpus);
 }
