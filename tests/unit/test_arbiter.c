@@ -215,72 +215,25 @@ TEST(a_free_gpu_is_kept_for_who_waits_for_two)
 
 /* --- many users --- */
 
-enum { RACERS = 8, RACE_GPUS = 4, ROUNDS = 100000 };
+enum { RACERS = 8, ROUNDS = 100000 };
 
 struct race {
 	struct arbiter arbiter;
 	struct reservation reservations[RACERS];
 	uint64_t asked[RACERS]; /* when it began to wait */
-	uint64_t holds[RACERS];
 };
 
-static void expect_one_holder_a_gpu(const struct race *r, size_t n)
+static void expect_one_holder_a_gpu(const struct race *r)
 {
 	uint64_t seen = 0;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < RACERS; i++) {
 		if (r->reservations[i].state == RESERVATION_HOLDING) {
 			assert_int_equal(seen & r->reservations[i].gpus, 0);
 			seen |= r->reservations[i].gpus;
 		}
 	}
 	assert_int_equal(seen, r->arbiter.held);
-}
-
-/* Nobody who needs one of c's GPUs and began to wait before c may still wait. */
-static void expect_not_overtaken(const struct race *r, size_t n, const struct reservation *c)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (r->reservations[i].state == RESERVATION_WAITING &&
-		    (r->reservations[i].gpus & c->gpus) != 0) {
-			assert_true(r->asked[i] > r->asked[c - r->reservations]);
-		}
-	}
-}
-
-static void run_race(size_t n, unsigned gpus)
-{
-	struct race r = { 0 };
-	uint64_t random = 42;
-
-	arbiter_init(&r.arbiter, RACERS);
-	for (size_t i = 0; i < n; i++) {
-		reservation_init(&r.reservations[i], 1, (uid_t)i);
-	}
-	for (uint64_t round = 1; round <= ROUNDS; round++) {
-		size_t i = unit_random(&random) % n;
-		struct reservation *c = &r.reservations[i], *next;
-
-		if (c->state == RESERVATION_IDLE) {
-			reservation_init(c, 1 + unit_random(&random) % ((1u << gpus) - 1),
-					 (uid_t)i);
-			r.asked[i] = round;
-			if (arbiter_request(&r.arbiter, c, true) == 0) {
-				expect_not_overtaken(&r, n, c);
-				r.holds[i]++;
-			}
-		} else {
-			arbiter_release(&r.arbiter, c);
-			while ((next = arbiter_next(&r.arbiter)) != NULL) {
-				expect_not_overtaken(&r, n, next);
-				r.holds[next - r.reservations]++;
-			}
-		}
-		expect_one_holder_a_gpu(&r, n);
-	}
-	for (size_t i = 0; i < n; i++) {
-		assert_true(r.holds[i] > ROUNDS / n / 20); /* everybody had turns */
-	}
 }
 
 /* Three users, of whom one has six reservations: whoever is served had waited, of the own
@@ -312,14 +265,9 @@ TEST(a_user_with_six_claims_races_two_others)
 					     r.asked[k] < r.asked[next - r.reservations]);
 			}
 		}
-		expect_one_holder_a_gpu(&r, RACERS);
+		expect_one_holder_a_gpu(&r);
 	}
 	/* By captures she would have six of eight turns. */
 	assert_true(holds[1] > holds[0] / 2 && holds[2] > holds[0] / 2);
 	assert_true(holds[0] > (holds[1] + holds[2]) / 3);
-}
-
-TEST(eight_users_race_for_four_gpus)
-{
-	run_race(RACERS, RACE_GPUS);
 }
