@@ -53,9 +53,11 @@ TEST(time_ends_a_job)
 
 	begin(&j, "one", ANN, 1, 1000);
 	begin(&j, "two", ANN, 2, 0);
-	assert_false(jobs_expire(&j, 999));
-	assert_true(jobs_expire(&j, 1000));
+	begin(&j, "three", BOB, 4, 999);
+	assert_false(jobs_expire(&j, 998));
+	assert_true(jobs_expire(&j, 1000)); /* both */
 	assert_null(jobs_find(&j, "one"));
+	assert_int_equal(jobs_gpus_of(&j, BOB), 0);
 	assert_false(jobs_expire(&j, UINT64_MAX));
 	assert_int_equal(jobs_gpus_of(&j, ANN), 2);
 }
