@@ -9,6 +9,7 @@
 #include "client/cli/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -91,8 +92,14 @@ static void field_u64(struct buf *b, uint64_t value)
 	buf_char(b, ',');
 }
 
+static void field_text(struct buf *b, const char *text)
+{
+	text_csv(b, text);
+	buf_char(b, ',');
+}
+
 /* Empty for -1. */
-static void field_known(struct buf *b, int value)
+static void field_known(struct buf *b, int64_t value)
 {
 	if (value >= 0) {
 		buf_i64(b, value);
@@ -106,10 +113,8 @@ static void add_kernel(struct buf *b, const struct gpuctr_kernel *kernel)
 		buf_text(b, ",,,,");
 		return;
 	}
-	text_csv(b, kernel->name);
-	buf_char(b, ',');
-	text_csv(b, kernel->mangled);
-	buf_char(b, ',');
+	field_text(b, kernel->name);
+	field_text(b, kernel->mangled);
 	field_known(b, kernel->static_shared_bytes);
 	field_known(b, kernel->registers);
 }
@@ -130,16 +135,10 @@ static void add_attribution(struct buf *b, const struct attribution *what)
 	struct store_attribution columns;
 
 	attribution_columns(what, &columns);
-	text_csv(b, columns.op);
-	buf_char(b, ',');
-	if (columns.seq >= 0) {
-		buf_i64(b, columns.seq);
-	}
-	buf_char(b, ',');
-	text_csv(b, columns.sizes);
-	buf_char(b, ',');
-	buf_text(b, columns.dir);
-	buf_char(b, ',');
+	field_text(b, columns.op);
+	field_known(b, columns.seq);
+	field_text(b, columns.sizes);
+	field_text(b, columns.dir);
 	text_csv(b, columns.layer);
 }
 
@@ -165,8 +164,7 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	field_u64(b, record->process);
 	field_u64(b, process ? process->pid : 0);
 	field_u64(b, record->index);
-	buf_text(b, format_launch_kind(record->kind));
-	buf_char(b, ',');
+	field_text(b, format_launch_kind(record->kind));
 	add_kernel(b, record->kernel);
 	for (int i = 0; i < 3; i++) {
 		field_u64(b, record->grid[i]);
@@ -176,37 +174,24 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	}
 	field_u64(b, record->dynamic_shared_bytes);
 	field_u64(b, record->device);
-	text_csv(b, processes_uuid(process, record->device));
-	buf_char(b, ',');
+	field_text(b, processes_uuid(process, record->device));
 	field_u64(b, record->context);
 	field_u64(b, record->stream);
 	field_u64(b, record->correlation);
-	if (record->thread != 0) {
-		buf_u64(b, record->thread);
-	}
-	buf_char(b, ',');
+	field_known(b, record->thread != 0 ? (int64_t)record->thread : -1);
 	buf_i64(b, record->start_ns);
 	buf_char(b, ',');
-	if (record->duration_ns >= 0) {
-		buf_i64(b, record->duration_ns);
-	}
-	buf_char(b, ',');
-	buf_text(b, format_clock(record->clock));
-	buf_char(b, ',');
+	field_known(b, record->duration_ns);
+	field_text(b, format_clock(record->clock));
 }
 
 /* Empty, but for a kernel of a graph. */
 static void add_graph(struct buf *b, const struct gpuctr_record *record)
 {
-	bool is_node = record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL;
-
-	buf_char(b, ',');
-	if (is_node) {
-		buf_u64(b, record->graph);
-	}
-	buf_char(b, ',');
-	if (is_node) {
-		buf_u64(b, record->graph_node);
+	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
+		buf_printf(b, ",%u,%" PRIu64, record->graph, record->graph_node);
+	} else {
+		buf_text(b, ",,");
 	}
 }
 

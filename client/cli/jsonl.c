@@ -162,10 +162,10 @@ static void add_stack(struct json *m, const struct gpuctr_record *record)
 }
 
 /* null for -1. */
-static void add_known(struct json *m, const char *key, int value)
+static void add_known(struct json *m, const char *key, int64_t value)
 {
 	if (value >= 0) {
-		json_u64(m, key, (uint64_t)value);
+		json_i64(m, key, value);
 	} else {
 		json_null(m, key);
 	}
@@ -188,11 +188,7 @@ static void add_attribution(struct json *m, const struct attribution *what)
 
 	attribution_columns(what, &columns);
 	json_text_or_null(m, "op", columns.op);
-	if (columns.seq >= 0) {
-		json_i64(m, "seq", columns.seq);
-	} else {
-		json_null(m, "seq");
-	}
+	add_known(m, "seq", columns.seq);
 	json_text_or_null(m, "sizes", columns.sizes);
 	json_text_or_null(m, "dir", columns.dir);
 	json_text_or_null(m, "layer", columns.layer);
@@ -229,17 +225,9 @@ static void add_launch(const struct jsonl *j, struct json *m, const struct gpuct
 	json_u64(m, "context", record->context);
 	json_u64(m, "stream", record->stream);
 	json_u64(m, "correlation", record->correlation);
-	if (record->thread != 0) {
-		json_u64(m, "thread", record->thread);
-	} else {
-		json_null(m, "thread");
-	}
+	add_known(m, "thread", record->thread != 0 ? (int64_t)record->thread : -1);
 	json_i64(m, "start_ns", record->start_ns);
-	if (record->duration_ns < 0) {
-		json_null(m, "duration_ns");
-	} else {
-		json_i64(m, "duration_ns", record->duration_ns);
-	}
+	add_known(m, "duration_ns", record->duration_ns);
 	json_word(m, "clock", format_clock(record->clock));
 	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {
 		json_u64(m, "graph", record->graph);

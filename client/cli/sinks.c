@@ -6,7 +6,6 @@
 
 #include "client/cli/sinks.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,43 +25,30 @@ static bool no_memory(void)
 
 /* --- beginning ------------------------------------------------------------------------------- */
 
-static void free_gpus(struct sinks *s)
-{
-	for (size_t i = 0; s->gpus && i < s->capture.n_gpus; i++) {
-		free((char *)s->gpus[i].uuid);
-		free((char *)s->gpus[i].name);
-		free((char *)s->gpus[i].chip);
-	}
-	free(s->gpus);
-	s->gpus = NULL;
-}
-
 /* They end with on_opened, the stream begins later. */
 static bool copy_gpus(struct sinks *s, const struct gpuctr_opened *opened)
 {
-	s->gpus = calloc(opened->n_gpus + 1, sizeof(*s->gpus));
-	if (!s->gpus) {
-		return false;
+	struct gpuctr_gpu *gpus = arena_zalloc_array(&s->kept, opened->n_gpus + 1, sizeof(*gpus));
+	bool good = gpus != NULL;
+
+	for (size_t i = 0; good && i < opened->n_gpus; i++) {
+		gpus[i] = opened->gpus[i];
+		gpus[i].uuid = arena_printf(&s->kept, "%s", opened->gpus[i].uuid);
+		gpus[i].name = arena_printf(&s->kept, "%s", opened->gpus[i].name);
+		gpus[i].chip = arena_printf(&s->kept, "%s", opened->gpus[i].chip);
+		good = gpus[i].uuid && gpus[i].name && gpus[i].chip;
 	}
-	s->capture.gpus = s->gpus;
-	for (size_t i = 0; i < opened->n_gpus; i++) {
-		s->capture.n_gpus = i + 1;
-		s->gpus[i] = opened->gpus[i];
-		s->gpus[i].uuid = strdup(opened->gpus[i].uuid);
-		s->gpus[i].name = strdup(opened->gpus[i].name);
-		s->gpus[i].chip = strdup(opened->gpus[i].chip);
-		if (!s->gpus[i].uuid || !s->gpus[i].name || !s->gpus[i].chip) {
-			return false;
-		}
-	}
-	return true;
+	s->capture.gpus = gpus;
+	s->capture.n_gpus = good ? opened->n_gpus : 0;
+	return good;
 }
 
 bool sinks_prepare(struct sinks *s, const struct run_options *options,
 		   const struct gpuctr_opened *opened)
 {
 	s->options = options;
-	s->driver = strdup(opened->driver ? opened->driver : "");
+	arena_init(&s->kept, ARENA_NO_LIMIT);
+	s->driver = arena_printf(&s->kept, "%s", opened->driver ? opened->driver : "");
 	s->attributor = attributor_new();
 	if (!s->driver || !s->attributor) {
 		return no_memory();
@@ -449,7 +435,5 @@ void sinks_close(struct sinks *s)
 	s->reader = store_reader_free(s->reader);
 	files_close(&s->files);
 	s->attributor = attributor_free(s->attributor);
-	free_gpus(s);
-	free(s->driver);
-	s->driver = NULL;
+	arena_deinit(&s->kept);
 }

@@ -6,6 +6,7 @@
 #include "client/cli/run_options.h"
 #include "client/cli/sampled.h"
 #include "client/cli/stream.h"
+#include "proto/base/arena.h"
 
 /* Where records go: capture files, of which the summary is the report, and the live stream. What is
  * of the files alone they get themselves (files.h). Zero-initialised by the caller. */
@@ -19,8 +20,8 @@ struct sinks {
 	struct ranks ranks;
 	uint64_t records;
 	unsigned processes;
-	struct gpuctr_gpu *gpus;
-	char *driver;
+	struct arena kept; /* what capture and driver point to */
+	const char *driver;
 	bool is_ended; /* the end was told, or is taken for one */
 	int error;     /* of it */
 	struct gpuctr_totals totals;

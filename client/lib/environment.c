@@ -92,31 +92,15 @@ static bool exports_injection(int fd, size_t n)
 	return ret;
 }
 
-static bool is_same_file(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 /* CUDA and NVTX say nothing of a file that they cannot load, or that lacks the functions that they
- * look for. (libcuda itself has the name of one.) The file has megabytes, and a program may begin
- * a thousand captures, so each thread remembers the last agent that it read. */
+ * look for. (libcuda itself has the name of one.) */
 static bool is_agent(const char *path)
 {
-	static _Thread_local struct stat known;
-	CLEAN_FD int fd = -1;
+	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 
-	if (stat(path, &st) == 0 && known.st_size > 0 && is_same_file(&st, &known)) {
-		return true;
-	}
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < EI_NIDENT ||
-	    !exports_injection(fd, (size_t)st.st_size)) {
-		return false;
-	}
-	known = st;
-	return true;
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= EI_NIDENT &&
+	       exports_injection(fd, (size_t)st.st_size);
 }
 
 /* 0, -ENOMEM, or a code with r filled. */
