@@ -258,29 +258,3 @@ int export_capture(const struct export_options *o)
 	buf_deinit(&x.lacks);
 	return status;
 }
-
-/* --- command line ---------------------------------------------------------------------------- */
-
-static bool take_unsigned(const char *option, const char *value, unsigned min, unsigned *ret)
-{
-	uint64_t n;
-	bool good = options_take_number(option, value, min, INT32_MAX, &n);
-
-	*ret = good ? (unsigned)n : 0;
-	return good;
-}
-
-bool export_take_process(void *process, const char *value)
-{
-	return take_unsigned("process", value, 1, process);
-}
-
-bool export_take_rank(void *rank, const char *value)
-{
-	return take_unsigned("rank", value, 0, rank);
-}
-
-bool export_take_width(void *width, const char *value)
-{
-	return take_unsigned("width", value, 1, width);
-}

@@ -14,11 +14,6 @@ struct export_options {
 	bool force;
 };
 
-/* Of rows of a table of options: numbers, which are unsigned. */
-bool export_take_process(void *process, const char *value);
-bool export_take_rank(void *rank, const char *value);
-bool export_take_width(void *width, const char *value);
-
 /* Returns the exit status; errors were reported. */
 int export_capture(const struct export_options *o);
 

@@ -7,7 +7,7 @@
  *	main ─► verb_run ─► run, run_capture ─► child, progress, sinks ─► stream ─► jsonl, out
  *	     ├► verb_* ─► request                                      ├► summary ─► client/report
  *	     ├► verb_report ─► summary, client/report                  │
- *	     ├► verb_export, verb_merge ─► client/report, outfile       └► client/store
+ *	     ├► verb_export ─► client/report, outfile                  └► client/store
  *	     └► verb_completion ─► completion
  *
  * say.c alone writes to stderr; buf and text carry and escape what is written anywhere. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "export": converts a capture file for another program. This file chooses the format, export.c
- * converts. */
+/* "export" converts a capture file for another program, and "merge" puts its counters into a trace
+ * that torch.profiler wrote. This file chooses the format, export.c converts. */
 
 #include "client/cli/verb.h"
 
@@ -52,25 +52,51 @@ static bool take_format(void *options, const char *value)
 	return o->exporter != NULL;
 }
 
+static bool take_unsigned(const char *option, const char *value, unsigned min, unsigned *ret)
+{
+	uint64_t n;
+	bool good = options_take_number(option, value, min, INT32_MAX, &n);
+
+	*ret = good ? (unsigned)n : 0;
+	return good;
+}
+
+static bool take_process(void *process, const char *value)
+{
+	return take_unsigned("process", value, 1, process);
+}
+
+static bool take_rank(void *rank, const char *value)
+{
+	return take_unsigned("rank", value, 0, rank);
+}
+
+static bool take_width(void *width, const char *value)
+{
+	return take_unsigned("width", value, 1, width);
+}
+
+enum { VERB_EXPORT = 1, VERB_MERGE = 2 };
+
 static const struct option_def defs[] = {
 	{ 0, "to", "FORMAT",
 	  "chrome (HTA), csv, jsonl, folded (flame graphs), pyprof; default: by FILE's name",
-	  OPTION_WHOLE(take_format) },
+	  OPTION_WHOLE(take_format), VERB_EXPORT },
 	{ 'o', "output", "FILE", "default: -, standard output",
 	  OPTION_AT(TEXT, struct export_options, path) },
 	{ 'f', "force", NULL, "replace FILE", OPTION_AT(FLAG, struct export_options, force) },
 	{ 0, "rank", "N", "chrome: the rank that the trace says it is of (default: 0)",
-	  OPTION_TAKEN(export_take_rank, struct export_options, more.rank) },
+	  OPTION_TAKEN(take_rank, struct export_options, more.rank), VERB_EXPORT },
 	{ 0, "columns", "LIST|all",
 	  "folded: the counter that is added up (default: time); pyprof: of those below (default: "
 	  "idx,dir,sub,mod,op,kernel,params,sil)",
-	  OPTION_AT(TEXT, struct export_options, more.columns) },
+	  OPTION_AT(TEXT, struct export_options, more.columns), VERB_EXPORT },
 	{ 0, "width", "N", "pyprof: in columns, lines of N (default: fields between spaces)",
-	  OPTION_TAKEN(export_take_width, struct export_options, more.width) },
+	  OPTION_TAKEN(take_width, struct export_options, more.width), VERB_EXPORT },
 	{ 0, "csv", NULL, "pyprof: as comma-separated values",
-	  OPTION_AT(FLAG, struct export_options, more.csv) },
-	{ 0, "process", "N", "only this process of the capture (default: all)",
-	  OPTION_TAKEN(export_take_process, struct export_options, more.process) },
+	  OPTION_AT(FLAG, struct export_options, more.csv), VERB_EXPORT },
+	{ 0, "process", "N", "only this process of the capture (default: all; merge: the only one)",
+	  OPTION_TAKEN(take_process, struct export_options, more.process) },
 	OPTION_HELP_ROW,
 	OPTION_END_ROW,
 };
@@ -139,6 +165,26 @@ static int exec_export(const struct verb *const *verbs, int argc, char **argv)
 	return export_capture(&o);
 }
 
+static int exec_merge(const struct verb *const *verbs, int argc, char **argv)
+{
+	struct export_options o = { .verb = "merge", .exporter = &exporter_merge, .path = "-" };
+	int rest, status = verb_read(&verb_merge, argc, argv, &o, &rest);
+
+	if (status < 0 && !outfile_is_plain("--output", o.path)) {
+		status = EXIT_VERB_USAGE;
+	}
+	if (status >= 0) {
+		return status;
+	}
+	if (argc - rest != 2) {
+		say_usage("merge: name a trace and a capture file");
+		return EXIT_VERB_USAGE;
+	}
+	o.more.trace = argv[rest];
+	o.capture = argv[rest + 1];
+	return export_capture(&o);
+}
+
 const struct verb verb_export = {
 	.name = "export",
 	.usage = "export CAPTURE|- --to chrome|csv|jsonl|folded|pyprof [-o FILE] [OPTION...]",
@@ -155,5 +201,22 @@ const struct verb verb_export = {
 		"sil tc\ndevice stream grid block flops bytes\n",
 	.takes = "FILE",
 	.options = defs,
+	.bit = VERB_EXPORT,
 	.exec = exec_export,
+};
+
+const struct verb verb_merge = {
+	.name = "merge",
+	.usage = "merge TRACE.json[.gz] CAPTURE [-o FILE] [OPTION...]",
+	.summary = "put counters into a trace that torch.profiler wrote",
+	.details =
+		"The i-th launch of a kernel's name in the trace gets the counters of the i-th of "
+		"that name in\nthe capture; what found no partner is counted. "
+		"HolisticTraceAnalysis "
+		"finds the counters too,\nin events of category cuda_profiler_range.\n\nexample:\n"
+		"  gpuctr-client merge trace.json.gz run.gpuctr -o merged.json\n",
+	.takes = "FILE",
+	.options = defs,
+	.bit = VERB_MERGE,
+	.exec = exec_merge,
 };
