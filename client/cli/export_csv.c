@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "client/cli/format.h"
 #include "client/cli/processes.h"
 #include "client/cli/range_text.h"
 #include "client/cli/text.h"

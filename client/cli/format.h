@@ -22,9 +22,3 @@ struct format_capture {
 	bool graphs;	 /* records may be kernels of graphs */
 	bool is_foreign; /* of processes of another user */
 };
-
-/* "kernel", "cooperative", "graph", "graph_kernel" */
-const char *format_launch_kind(enum gpuctr_launch_kind kind);
-
-/* "gpu", "range", "none" */
-const char *format_clock(enum gpuctr_clock clock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* NVTX ranges in lines for programs, and totals as JSON. */
+/* NVTX ranges, kinds and clocks in lines for programs, and totals as JSON. */
 
 #include "client/cli/range_text.h"
 
@@ -131,4 +131,32 @@ void json_totals(struct json *m, const struct gpuctr_totals *t)
 #define TOTAL(name) json_u64(m, #name, t->name);
 	GPUCTR_TOTALS(TOTAL)
 #undef TOTAL
+}
+
+const char *format_launch_kind(enum gpuctr_launch_kind kind)
+{
+	switch (kind) {
+	case GPUCTR_LAUNCH_KERNEL:
+		return "kernel";
+	case GPUCTR_LAUNCH_COOPERATIVE:
+		return "cooperative";
+	case GPUCTR_LAUNCH_GRAPH:
+		return "graph";
+	case GPUCTR_LAUNCH_GRAPH_KERNEL:
+		return "graph_kernel";
+	}
+	return "unknown";
+}
+
+const char *format_clock(enum gpuctr_clock clock)
+{
+	switch (clock) {
+	case GPUCTR_CLOCK_RANGE:
+		return "range";
+	case GPUCTR_CLOCK_GPU:
+		return "gpu";
+	case GPUCTR_CLOCK_NONE:
+		break;
+	}
+	return "none";
 }

@@ -17,6 +17,11 @@ void range_text(struct buf *b, const struct gpuctr_site *site, const struct gpuc
 /* Members "seen", "measured", ... */
 void json_totals(struct json *m, const struct gpuctr_totals *t);
 
+/* "kernel", "cooperative", "graph", "graph_kernel" */
+const char *format_launch_kind(enum gpuctr_launch_kind kind);
+/* "gpu", "range", "none" */
+const char *format_clock(enum gpuctr_clock clock);
+
 /* Appends a range and those around it, outermost first, with separator between them. A stack from a
  * file may be as deep as the file is long, with messages of 16 kB, so there is no recursion, and
  * what is outside of the innermost 4,096 ranges, or of 32 kB of messages, becomes one range with
