@@ -31,15 +31,13 @@ static const struct gpuctr_error late = { GPUCTR_E_NO_DAEMON, "gpucountd does no
 /* What the daemon told last. */
 static struct told {
 	pthread_mutex_t lock;
-	pthread_cond_t asked, answered;
+	pthread_cond_t answered;
 	bool is_asked;	    /* and not answered yet */
 	struct buf text[2]; /* text/plain, OpenMetrics */
 	uint64_t until_ns;  /* text is current; 0: there is no answer yet */
 	uint64_t began_ns;  /* when the daemon's counts began, in Unix time */
 	int said;	    /* the error that was logged last, not to be logged again */
-} told = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	   .asked = PTHREAD_COND_INITIALIZER,
-	   .answered = PTHREAD_COND_INITIALIZER };
+} told = { .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER };
 
 /* Begins differ by the time that answers take; only seconds between two mean another daemon. */
 static void tell(struct told *t, const struct gpuctr_status *status,
@@ -80,7 +78,7 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 }
 
 /* By a connection of its own, because the daemon may be replaced between two questions. */
-static void ask(void)
+static void *ask(void *unused)
 {
 	struct gpuctr *g;
 	int r = gpuctr_connect(NULL, "gpuctr-exporter", &g);
@@ -95,18 +93,6 @@ static void ask(void)
 		on_status(NULL, r == 0 || !g ? &late : gpuctr_last_error(g), &answered);
 	}
 	gpuctr_disconnect(g);
-}
-
-static void *ask_when_asked(void *unused)
-{
-	for (;;) {
-		pthread_mutex_lock(&told.lock);
-		while (!told.is_asked) {
-			pthread_cond_wait(&told.asked, &told.lock);
-		}
-		pthread_mutex_unlock(&told.lock);
-		ask();
-	}
 	return unused;
 }
 
@@ -114,11 +100,14 @@ static void *ask_when_asked(void *unused)
 static void renew(struct told *t)
 {
 	struct timespec until;
+	pthread_t asker;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += PATIENCE_S;
-	t->is_asked = t->is_asked || clock_now_ns() >= t->until_ns;
-	pthread_cond_signal(&t->asked);
+	if (clock_now_ns() >= t->until_ns && !t->is_asked) {
+		t->is_asked =
+			pthread_create(&asker, NULL, ask, NULL) == 0 && pthread_detach(asker) == 0;
+	}
 	while (clock_now_ns() >= t->until_ns) {
 		if (pthread_cond_timedwait(&t->answered, &t->lock, &until) != 0) {
 			tell(t, NULL, &late);
@@ -219,7 +208,6 @@ int main(int argc, char **argv)
 	static struct newest newest[SOCKETS];
 	struct MHD_Daemon *http[SOCKETS];
 	int n = 0, given, signal;
-	pthread_t asker;
 	sigset_t ends;
 
 	standard_hold();
@@ -232,10 +220,6 @@ int main(int argc, char **argv)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	sigprocmask(SIG_BLOCK, &ends, NULL); /* the threads inherit it */
-	if (pthread_create(&asker, NULL, ask_when_asked, NULL) != 0) {
-		return 1;
-	}
-	pthread_detach(asker);
 	given = sd_listen_fds(1);
 	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
 		n++;
