@@ -72,8 +72,7 @@ static struct store_reader *open_recording(const char *path, struct refusal *r)
 		return NULL;
 	}
 	if (store_count_rows(reader) != 0) {
-		e = *store_reader_error(reader);
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, e.remedy, "%s", e.message);
+		play_unreadable(reader, r);
 		return store_reader_free(reader);
 	}
 	return reader;
@@ -140,13 +139,7 @@ static int print_info(struct store_reader *reader, struct refusal *r)
 	for (size_t i = 0; i < info->n_processes; i++) {
 		print_process(info, &info->processes[i]);
 	}
-	if (!print_samples(reader)) {
-		const struct store_error *e = store_reader_error(reader);
-
-		refusal_set(r, GPUCTR_E_BAD_RECORDING, e->remedy, "%s", e->message);
-		return r->code;
-	}
-	return 0;
+	return print_samples(reader) ? 0 : play_unreadable(reader, r);
 }
 
 /* Has this process anything to play? */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "client/agent/deliver.h"
+#include "client/agent/evaluate.h"
 #include "client/agent/filter.h"
 #include "client/agent/connection.h"
 #include "client/agent/pack.h"
@@ -79,9 +80,9 @@ void play_hardware(const struct store_info *info, const struct store_process *pr
 		 info->driver[0] ? info->driver : "unknown");
 }
 
-static int store_failed(struct player *p, struct refusal *r)
+int play_unreadable(struct store_reader *reader, struct refusal *r)
 {
-	const struct store_error *e = store_reader_error(p->reader);
+	const struct store_error *e = store_reader_error(reader);
 
 	refusal_set(r, GPUCTR_E_BAD_RECORDING, e->remedy, "%s", e->message);
 	return r->code;
@@ -111,7 +112,7 @@ static int define_kernels(struct player *p, struct refusal *r)
 	const struct store_kernels *recorded = &p->recorded;
 
 	if (store_load_kernels(p->reader, p->process->process.process, &p->recorded) != 0) {
-		return store_failed(p, r);
+		return play_unreadable(p->reader, r);
 	}
 	p->kernels = calloc(recorded->n + 1, sizeof(*p->kernels));
 	p->selected = calloc(recorded->n + 1, sizeof(*p->selected));
@@ -181,14 +182,14 @@ static int fill_batch(struct player *p, const struct gpuctr_image *image, struct
 			      &cursor);
 
 	if (e != 0) {
-		return store_failed(p, r);
+		return play_unreadable(p->reader, r);
 	}
 	while ((e = store_next_record(cursor, &record)) == 0 && record && b->n < b->room) {
 		fill_launch(p, record, &b->launches[b->n++]);
 	}
 	store_cursor_free(cursor);
 	if (e != 0) {
-		return store_failed(p, r);
+		return play_unreadable(p->reader, r);
 	}
 	if (b->n != image->count) {
 		refusal_set(r, GPUCTR_E_BAD_RECORDING, "Record it again with --raw.",
@@ -218,6 +219,18 @@ static void wait_until_due(struct player *p, const struct batch *b)
 	}
 }
 
+/* Delivers a batch that was filled, or, with a code, frees it. Returns the code. */
+static int put(struct player *p, struct batch *b, int code)
+{
+	if (code != 0) {
+		deliver_free_batch(&p->deliver, b);
+	} else {
+		wait_until_due(p, b);
+		deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+	}
+	return code;
+}
+
 static int play_image(struct player *p, const struct gpuctr_image *image, struct refusal *r)
 {
 	struct batch *b = deliver_new_batch(&p->deliver, image->count);
@@ -232,13 +245,7 @@ static int play_image(struct player *p, const struct gpuctr_image *image, struct
 	if (code == 0 && deliver_copy_image(b, image->data, image->size) < 0) {
 		code = out_of_memory(r);
 	}
-	if (code != 0) {
-		deliver_free_batch(&p->deliver, b);
-		return code;
-	}
-	wait_until_due(p, b);
-	deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
-	return 0;
+	return put(p, b, code);
 }
 
 static void tell_unevaluated(struct player *p, const struct batch *b, const char *why, bool is_last)
@@ -296,12 +303,8 @@ static void check_metrics(struct player *p, const struct batch *b, const double 
 static void leave_unmeasured(const struct player *p, const struct batch *b, double *values,
 			     bool *measured)
 {
-	for (size_t i = 0; i < b->n; i++) {
-		measured[i] = false;
-	}
-	for (size_t i = 0; i < b->n * p->welcome.plan.columns.n; i++) {
-		values[i] = NAN;
-	}
+	evaluate_nothing(b, p->welcome.plan.columns.n, values, measured);
+	memset(measured, false, b->n * sizeof(*measured));
 }
 
 /* Called on the delivering thread. An image that cannot be evaluated is reported here; the thread
@@ -344,14 +347,14 @@ static int play_images(struct player *p, struct refusal *r)
 	int code = 0, e = store_images(p->reader, p->process->process.process, 0, 0, &cursor);
 
 	if (e != 0) {
-		return store_failed(p, r);
+		return play_unreadable(p->reader, r);
 	}
 	while (code == 0 && !atomic_load(&p->stopped) &&
 	       (e = store_next_image(cursor, &image)) == 0 && image) {
 		code = play_image(p, image, r);
 	}
 	if (code == 0 && e != 0) {
-		code = store_failed(p, r);
+		code = play_unreadable(p->reader, r);
 	}
 	store_cursor_free(cursor);
 	return code;
@@ -425,7 +428,7 @@ static int load_copies(struct player *p, struct refusal *r)
 		}
 	}
 	store_blocks_free(blocks);
-	return e != 0 ? store_failed(p, r) : fits ? 0 : refuse_copies(r);
+	return e != 0 ? play_unreadable(p->reader, r) : fits ? 0 : refuse_copies(r);
 }
 
 /* A batch that is not full is the last one. */
@@ -439,7 +442,7 @@ static int fill_traced(struct player *p, struct store_cursor *cursor, struct bat
 		struct launch *l = &b->launches[b->n];
 
 		if (store_next_record(cursor, &record) != 0) {
-			return store_failed(p, r);
+			return play_unreadable(p->reader, r);
 		}
 		if (!record) {
 			return 0;
@@ -455,24 +458,19 @@ static int fill_traced(struct player *p, struct store_cursor *cursor, struct bat
 static int play_launches(struct player *p, struct store_cursor *cursor, struct refusal *r)
 {
 	bool more = true;
+	int code = 0;
 
-	while (more && !atomic_load(&p->stopped)) {
+	while (more && code == 0 && !atomic_load(&p->stopped)) {
 		struct batch *b = deliver_new_batch(&p->deliver, TRACED_LAUNCHES);
-		int code;
 
 		if (!b) {
 			return out_of_memory(r);
 		}
 		code = fill_traced(p, cursor, b, r);
-		if (code != 0) {
-			deliver_free_batch(&p->deliver, b);
-			return code;
-		}
 		more = b->n == b->room;
-		wait_until_due(p, b);
-		deliver_put(&p->deliver, b, FINISH_TIMEOUT_S * CLOCK_NS_PER_S);
+		code = put(p, b, code);
 	}
-	return 0;
+	return code;
 }
 
 static int play_trace(struct player *p, struct refusal *r)
@@ -481,7 +479,7 @@ static int play_trace(struct player *p, struct refusal *r)
 	int code;
 
 	if (store_records(p->reader, p->process->process.process, 0, 0, &cursor) != 0) {
-		return store_failed(p, r);
+		return play_unreadable(p->reader, r);
 	}
 	code = play_launches(p, cursor, r);
 	store_cursor_free(cursor);

@@ -13,6 +13,9 @@ int play_process(struct store_reader *reader, const struct store_process *proces
 		 const struct vendor_host *vendor, const char *socket_path, const char *token,
 		 bool realtime, uint64_t *total_measured, struct refusal *r);
 
+/* Why the reader cannot go on. Returns the code in r. */
+int play_unreadable(struct store_reader *reader, struct refusal *r);
+
 /* "NVIDIA H200 (GH100), driver 580.159.04": what the recording was made on. */
 void play_hardware(const struct store_info *info, const struct store_process *process, char *text,
 		   size_t size);
