@@ -19,9 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,14 +210,19 @@ static void take_line(struct nodes *nodes, const char *line)
 	}
 }
 
+static void add(struct strings *words, const char *word)
+{
+	strings_add(words, word, strlen(word));
+}
+
 static void report(const struct nodes *nodes, const struct verb *const *verbs)
 {
 	struct strings words = { 0 };
 
 	strings_add_list(&words, "report,--by");
-	strings_add(&words, "host,rank", strlen("host,rank"));
+	add(&words, "host,rank");
 	for (size_t i = 0; i < nodes->files.n; i++) {
-		strings_add(&words, nodes->files.items[i], strlen(nodes->files.items[i]));
+		add(&words, nodes->files.items[i]);
 	}
 	verb_find(verbs, "report")->exec(verbs, (int)words.n, words.items);
 	strings_deinit(&words);
@@ -262,59 +265,32 @@ static struct step {
 	FILE *output;
 } steps[JOBS_MAX];
 
-__attribute__((format(printf, 2, 3))) static void add(struct strings *words, const char *format,
-						      ...)
-{
-	char text[PATH_MAX];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	strings_add(words, text, strlen(text));
-}
-
 /* srun reaches a component of a heterogeneous job, which has an id of its own, by the job's first
  * one; tasks of a component name that one too. */
 static void add_words(struct strings *words, const struct job *job, const char *step)
 {
-	static const char options[] = "--ntasks-per-node=1,--cpus-per-task=1,--gres=none,"
-				      "--mpi=none,--input=none,--kill-on-bad-exit=0,--wait=0,"
-				      "--quiet,--overlap";
 	const char *plus = strchr(job->name, '+');
 	int leader = (int)strcspn(job->name, "+");
 	CLEAN_FREE char *client = realpath("/proc/self/exe", NULL);
+	CLEAN_BUF struct buf srun = { 0 }, here = { 0 };
 
-	add(words, "srun");
-	add(words, "--jobid=%.*s", plus ? leader : (int)sizeof(job->id),
-	    plus ? job->name : job->id);
+	buf_printf(&srun,
+		   "srun,--jobid=%.*s,%s%s,--nodes=%u,--ntasks=%u,--ntasks-per-node=1,"
+		   "--cpus-per-task=1,--gres=none,--mpi=none,--input=none,--kill-on-bad-exit=0,"
+		   "--wait=0,--quiet,--overlap",
+		   plus ? leader : (int)sizeof(job->id), plus ? job->name : job->id,
+		   plus ? "--het-group=" : "", plus ? plus + 1 : "", job->nodes, job->nodes);
+	buf_printf(&here, "--here=%s%s", job->id, step);
 	if (plus) {
-		add(words, "--het-group=%s", plus + 1);
+		buf_printf(&here, ",%.*s%s", leader, job->name, step);
 	}
-	add(words, "--nodes=%u", job->nodes);
-	add(words, "--ntasks=%u", job->nodes);
-	strings_add_list(words, options);
-	add(words, "%s", client ? client : "gpuctr-client");
+	strings_add_list(words, buf_string(&srun));
+	add(words, client ? client : "gpuctr-client");
 	add(words, "capture");
-	if (plus) {
-		add(words, "--here=%s%s,%.*s%s", job->id, step, leader, job->name, step);
-	} else {
-		add(words, "--here=%s%s", job->id, step);
-	}
+	add(words, buf_string(&here));
 }
 
-/* Between fork and exec. The parent is checked because PR_SET_PDEATHSIG sends nothing for one that
- * has ended already. */
-static void become(char *const *argv, pid_t parent, int output)
-{
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
-	if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0) {
-		execvp(argv[0], argv);
-	}
-	_exit(127);
-}
-
+/* The parent is checked because PR_SET_PDEATHSIG sends nothing for one that has ended already. */
 static void start(char *const *argv, struct step *ret)
 {
 	pid_t parent = getpid(), pid;
@@ -326,7 +302,12 @@ static void start(char *const *argv, struct step *ret)
 	}
 	pid = fork();
 	if (pid == 0) {
-		become(argv, parent, out[1]);
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGUSR1);
+		if (getppid() == parent && dup2(out[1], STDOUT_FILENO) >= 0) {
+			execvp(argv[0], argv);
+		}
+		_exit(127);
 	}
 	close(out[1]);
 	ret->pid = pid < 0 ? 0 : pid;
@@ -399,7 +380,7 @@ static int run_steps(const struct run_options *o, const struct jobs *jobs, int a
 
 		add_words(&words, &jobs->items[i], step);
 		for (int k = 1; k < argc; k++) {
-			strings_add(&words, argv[k], strlen(argv[k]));
+			add(&words, argv[k]);
 		}
 		start(words.items, &steps[i]);
 		strings_deinit(&words);
