@@ -96,6 +96,7 @@ struct reading {
 	const struct reading_handler *handler;
 	void *userdata;
 	struct store_error *error;
+	int handled; /* what a handler of samples has returned */
 };
 
 /* Of the file: what the reader says of its last failure. */
@@ -180,33 +181,19 @@ static int read_notices(struct reading *r)
 	return result ? result : read_notice(r, cursor);
 }
 
-static int read_samples(struct reading *r)
+static int on_samples(const struct store_samples *samples, void *reading)
 {
-	const struct store_samples *samples;
-	struct store_blocks *blocks;
-	int result = tell(r, store_samples(r->reader, &blocks));
+	struct reading *r = reading;
 
-	if (result) {
-		return result;
-	}
-	while ((result = tell(r, store_next_samples(blocks, &samples))) == 0 && samples) {
-		result = r->handler->on_samples(samples, r->userdata);
-		if (result) {
-			break;
-		}
-	}
-	store_blocks_free(blocks);
-	return result;
+	r->handled = r->handler->on_samples(samples, r->userdata);
+	return r->handled;
 }
 
-static int read_some(struct reading *r, unsigned process,
-		     int (*has)(struct store_reader *r, unsigned process, bool *ret),
-		     int (*read)(struct reading *r, unsigned process))
+static int read_samples(struct reading *r)
 {
-	bool found;
-	int result = tell(r, has(r->reader, process, &found));
+	int result = store_each_samples(r->reader, on_samples, r);
 
-	return result || !found ? result : read(r, process);
+	return r->handled ? result : tell(r, result);
 }
 
 static int read_process(struct reading *r, const struct store_process *process)
@@ -214,11 +201,11 @@ static int read_process(struct reading *r, const struct store_process *process)
 	const struct reading_handler *h = r->handler;
 	int result = h->on_process ? h->on_process(process, r->userdata) : 0;
 
-	if (result == 0 && h->on_record) {
-		result = read_some(r, process->process.process, store_has_records, read_records);
+	if (result == 0 && h->on_record && process->has_records) {
+		result = read_records(r, process->process.process);
 	}
-	if (result == 0 && h->on_mark) {
-		result = read_some(r, process->process.process, store_has_marks, read_marks);
+	if (result == 0 && h->on_mark && process->has_marks) {
+		result = read_marks(r, process->process.process);
 	}
 	if (result == 0 && h->on_process_end) {
 		result = h->on_process_end(process, r->userdata);

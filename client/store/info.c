@@ -273,7 +273,9 @@ static void take_process(struct row *row, size_t i, void *userdata)
 	p->process.recorded_from = row_text(row, 5);
 	p->ended = row_int(row, 6, 0, 1) != 0;
 	p->clean = row_int(row, 7, 0, 1) != 0;
-	row_totals(row, 8, &p->totals);
+	p->has_records = row_int(row, 8, 0, 1) != 0;
+	p->has_marks = row_int(row, 9, 0, 1) != 0;
+	row_totals(row, 10, &p->totals);
 }
 
 struct store_process *info_find_process(const struct store_reader *r, int64_t id)
@@ -379,11 +381,18 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 	return reader_rows(r, "record", sql, 1, take_counts, p);
 }
 
+_Static_assert(STORE_INDEX_BITS == 40, "as the query has it");
+
+/* A capture may have tens of thousands of processes, as of a program that starts others, most of
+ * which have no rows: for these no cursor is made. */
 int info_read_processes(struct store_reader *r)
 {
 	static const struct reader_list list = {
-		"id, pid, program, cupti, driver, recorded_from, ended, clean, seen, measured, "
-		"filtered, capturing, unready, failed, dropped, lost",
+		"id, pid, program, cupti, driver, recorded_from, ended, clean,"
+		" EXISTS (SELECT 1 FROM record WHERE record.id BETWEEN process.id << 40"
+		" AND (process.id + 1 << 40) - 1),"
+		" id IN (SELECT process FROM mark),"
+		" seen, measured, filtered, capturing, unready, failed, dropped, lost",
 		"process",
 		"id",
 		STORE_PROCESS_MAX,

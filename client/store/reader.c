@@ -331,7 +331,6 @@ static void close_file(struct store_reader *r)
 {
 	reader_check_free(r);
 	r->check = NULL;
-	reader_has_free(r);
 	if (!r->is_borrowed) {
 		sqlite3_close(r->db);
 	}

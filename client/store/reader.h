@@ -32,7 +32,7 @@ struct store_process {
 	uint64_t records; /* rows in the file */
 	uint64_t images;
 	uint64_t first, last; /* smallest and largest record index; 0, 0 when there are none */
-	bool has_marks;	      /* for store_has_marks() */
+	bool has_records, has_marks; /* when the file was opened */
 };
 
 struct store_info {
@@ -112,11 +112,6 @@ void store_be_brief(struct store_reader *r, bool brief);
 /* Reads the kernels of a process once; later calls return the same, and the rows of its cursors
  * point to them. */
 int store_load_kernels(struct store_reader *r, unsigned process, struct store_kernels *ret);
-
-/* Does the file have any rows of this process? Faster than a cursor, for files of very many
- * processes. */
-int store_has_records(struct store_reader *r, unsigned process, bool *ret);
-int store_has_marks(struct store_reader *r, unsigned process, bool *ret);
 
 /* Rows of one process in the order of their index: those with first <= index < first + count, or
  * from first to the end when count is 0. Images: those whose first record lies in that interval. A

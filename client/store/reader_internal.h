@@ -30,8 +30,6 @@ struct store_reader {
 	struct store_process *processes;
 	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
 	struct store_sites *sites;     /* likewise */
-	sqlite3_stmt *has_records;     /* of a process; NULL: not prepared yet */
-	bool found_marks;	       /* has_marks of all processes is set */
 	bool is_brief;
 	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
@@ -96,9 +94,6 @@ int info_read_capture(struct store_reader *r);
 int info_read_processes(struct store_reader *r);
 /* NULL: the file has no such process, though it may have rows of it. */
 struct store_process *info_find_process(const struct store_reader *r, int64_t id);
-
-/* --- has.c */
-void reader_has_free(struct store_reader *r);
 
 /* --- kernels.c */
 const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kernels, unsigned id);
