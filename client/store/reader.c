@@ -183,75 +183,66 @@ static int check_nothing_else(struct store_reader *r)
 	return result;
 }
 
-static int check_table(struct store_reader *r, sqlite3_stmt *stmt, const char *name,
-		       const char *statements)
-{
-	int rc, result = 0;
-
-	sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
-	rc = sqlite3_step(stmt);
-	if (rc == SQLITE_DONE) {
-		result = reader_corrupt(r, name, "missing");
-	} else if (rc != SQLITE_ROW) {
-		result = reader_fail(r, rc, "read");
-	} else if (!is_declared(statements, (const char *)sqlite3_column_text(stmt, 0))) {
-		result = reader_corrupt(r, name, "it is not declared as it should be");
-	}
-	sqlite3_reset(stmt);
-	return result;
-}
-
-/* Checked before anything is read from the tables; record is checked when its columns are known. */
-static int check_tables(struct store_reader *r, const char *const *names, const char *statements)
+/* The statement, of n characters, declares a table. */
+static int check_table(struct store_reader *r, const char *statement, size_t n)
 {
 	sqlite3_stmt *stmt;
-	int result = reader_prepare(
-		r, "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?", &stmt);
+	char name[32] = "";
+	int rc, result = reader_prepare(
+			r,
+			"SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? AND sql = ?",
+			&stmt);
 
-	for (size_t i = 0; names[i] && result == 0; i++) {
-		if (strcmp(names[i], "record") != 0) {
-			result = check_table(r, stmt, names[i], statements);
+	if (result) {
+		return result;
+	}
+	sscanf(statement, "CREATE TABLE %31[^(]", name);
+	sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 2, statement, (int)n, SQLITE_STATIC);
+	rc = sqlite3_step(stmt);
+	sqlite3_finalize(stmt);
+	return rc == SQLITE_ROW ? 0
+	       : rc == SQLITE_DONE
+		       ? reader_corrupt(r, name, "missing, or not declared as it should be")
+		       : reader_fail(r, rc, "read");
+}
+
+/* Checked before anything is read from these tables. */
+static int check_tables(struct store_reader *r, const char *statements)
+{
+	int result = 0;
+
+	for (const char *end; result == 0 && (end = strchr(statements, ';'));
+	     statements = end + 1) {
+		if (strncmp(statements, "CREATE TABLE", strlen("CREATE TABLE")) == 0) {
+			result = check_table(r, statements, (size_t)(end - statements));
 		}
 	}
-	sqlite3_finalize(stmt);
 	return result;
 }
 
-/* sql is ours to free. */
-static int check_planned(struct store_reader *r, const char *table, char *sql)
+/* Of a table with metrics, whose names may have semicolons. sql is ours to free. */
+static int check_planned(struct store_reader *r, char *sql)
 {
-	sqlite3_stmt *stmt;
 	int result =
-		sql ? reader_prepare(r,
-				     "SELECT sql FROM sqlite_schema WHERE type='table' AND name=?",
-				     &stmt)
-		    : reader_fail(r, SQLITE_NOMEM, "read");
+		sql ? check_table(r, sql, strlen(sql) - 1) : reader_fail(r, SQLITE_NOMEM, "read");
 
-	if (result == 0) {
-		result = check_table(r, stmt, table, sql);
-		sqlite3_finalize(stmt);
-	}
 	sqlite3_free(sql);
 	return result;
 }
 
+/* Checked when their columns are known. */
 static int check_record(struct store_reader *r)
 {
-	const struct gpuctr_plan *plan = &r->info.plan;
-	int result =
-		check_planned(r, "record", schema_format_record(plan->columns, plan->n_columns));
+	const struct store_info *info = &r->info;
+	const struct gpuctr_plan *plan = &info->plan;
+	int result = check_planned(r, schema_format_record(plan->columns, plan->n_columns));
 
-	if (result == 0 && r->info.sampled) {
-		result = check_planned(r, "sampled",
-				       schema_format_sampled(plan->columns, plan->n_columns));
+	if (result == 0 && info->sampled) {
+		result = check_planned(r, schema_format_sampled(plan->columns, plan->n_columns));
 	}
-	if (result == 0 && r->info.graphs) {
-		result = check_planned(r, "graph_kernel",
-				       sqlite3_mprintf("%s", schema_graph_kernel));
-	}
-	return result || !r->info.has_samples
-		       ? result
-		       : check_tables(r, schema_sample_table_names, schema_sample_tables);
+	result = result || !info->graphs ? result : check_tables(r, schema_graph_kernel);
+	return result || !info->has_samples ? result : check_tables(r, schema_sample_tables);
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */
@@ -261,7 +252,7 @@ static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);
 
-	result = result ? result : check_tables(r, schema_table_names, schema_tables);
+	result = result ? result : check_tables(r, schema_tables);
 	result = result ? result : info_read_capture(r);
 	result = result ? result : check_record(r);
 	result = result ? result : reader_check_begin(r);

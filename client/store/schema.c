@@ -73,13 +73,6 @@ const char schema_sample_tables[] =
 	"CREATE TABLE copy_block(process INTEGER NOT NULL, count INTEGER NOT NULL,"
 	" crc32 INTEGER NOT NULL, data BLOB NOT NULL);";
 
-const char *const schema_sample_table_names[] = { "sample_block", "copy_block", NULL };
-
-const char *const schema_table_names[] = {
-	"meta",	  "column_def", "metric_def", "process", "device", "kernel", "site", "place",
-	"launch", "active",	"record",     "mark",	 "image",  "notice", NULL,
-};
-
 const char *const schema_record_columns[] = {
 	"id",	    "process",	   "idx",   "launch",  "correlation",
 	"start_ns", "duration_ns", "clock", "opened",  "payload_type",

@@ -59,12 +59,8 @@ enum store_launch_column {
 	STORE_LAUNCH_COLUMNS,
 };
 
-/* All tables but record, and the tables a reader insists on. */
-extern const char schema_tables[];
-extern const char *const schema_table_names[]; /* NULL-terminated; new ones last */
-/* Those of a capture that keeps its samples, besides. */
-extern const char schema_sample_tables[];
-extern const char *const schema_sample_table_names[]; /* NULL-terminated */
+/* All tables but record; those of a capture that keeps its samples, besides. */
+extern const char schema_tables[], schema_sample_tables[];
 
 /* Name and unit of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];
