@@ -143,7 +143,6 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 		r = r || !s->sampled ? r : create_sampled(s, plan);
 		r = r || !s->keeps_samples ? r : store_exec(s, schema_sample_tables);
 		r = r || !s->graphs ? r : store_exec(s, schema_graph_kernel);
-		r = r ? r : store_exec(s, schema_path_views);
 		r = r ? r : store_exec(s, views);
 	}
 	sqlite3_free(record);

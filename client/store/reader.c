@@ -148,7 +148,7 @@ static bool is_ours(const char *type, const char *name, const char *sql)
 	}
 	return strcmp(name, "record") == 0 || strcmp(name, "sampled") == 0 ||
 	       is_declared(schema_tables, sql) || is_declared(schema_sample_tables, sql) ||
-	       is_declared(schema_graph_kernel, sql) || is_declared(schema_path_views, sql);
+	       is_declared(schema_graph_kernel, sql);
 }
 
 /* Checks that the file has our tables and nothing else. The columns of record and of sampled are

@@ -42,6 +42,7 @@ const char schema_tables[] =
 	" domain TEXT NOT NULL, name TEXT NOT NULL, sizes TEXT NOT NULL, category TEXT NOT NULL,"
 	" color INTEGER NOT NULL, kind INTEGER NOT NULL, number INTEGER NOT NULL,"
 	" depth INTEGER NOT NULL, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+	"CREATE INDEX site_parent ON site(parent, process);"
 	"CREATE TABLE place(id INTEGER PRIMARY KEY, op TEXT, sizes TEXT, dir TEXT, layer TEXT);"
 	"CREATE TABLE launch(id INTEGER PRIMARY KEY, process INTEGER NOT NULL,"
 	" kind INTEGER NOT NULL, kernel INTEGER NOT NULL, grid_x INTEGER NOT NULL,"

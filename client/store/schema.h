@@ -78,7 +78,6 @@ extern const char schema_graph_kernel[]; /* the graphs that records are kernels 
 /* Appends the columns of metrics that a table has, each after a comma, to a SELECT. */
 void schema_append_selected(struct sqlite3_str *sql, const char *table,
 			    const struct gpuctr_column *columns, size_t n_columns);
-extern const char schema_path_views[]; /* and their index */
 
 /* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
 bool schema_adds_up(const char *column);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The views of a capture file, for queries by hand; we never read them.
- *
- * Each adds up before it joins names, so that its work is one pass over the records and then goes
- * with the kernels, ranges and attributions that there are, not with the records. */
+/* views.sql with the metrics of a plan. */
 
 #include "client/store/schema.h"
 
@@ -11,21 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The NVTX path of each site, and the same with room for the number of the innermost step between
- * head and tail. SQLite takes a primary key for the better index wherever it can: the plus keeps
- * it from reading all sites of a process for each of them. */
-const char schema_path_views[] =
-	"CREATE VIEW site_path(process, id, path, head, tail) AS"
-	" WITH RECURSIVE path(process, id, text, head, tail) AS ("
-	" SELECT process, id, name,"
-	" CASE number WHEN 1 THEN substr(name, 1, length(name) - 1) END, ''"
-	" FROM site WHERE parent = 0"
-	" UNION ALL SELECT s.process, s.id, p.text || '/' || s.name,"
-	" CASE s.number WHEN 1 THEN p.text || '/' || substr(s.name, 1, length(s.name) - 1)"
-	" ELSE p.head END, CASE s.number WHEN 1 THEN '' ELSE p.tail || '/' || s.name END"
-	" FROM path p JOIN site s ON s.parent = p.id AND +s.process = p.process)"
-	" SELECT process, id, text, head, tail FROM path;"
-	"CREATE INDEX site_parent ON site(parent, process);";
+extern const char *const store_views[];
 
 bool schema_adds_up(const char *column)
 {
@@ -33,8 +16,6 @@ bool schema_adds_up(const char *column)
 
 	return !dot || strcmp(dot, ".sum") == 0;
 }
-
-/* --- metrics in views ------------------------------------------------------------------------ */
 
 /* A metric may have the name of a view's column as well. */
 static const char *mark_in_view(const char *metric)
@@ -52,7 +33,7 @@ static const char *mark_in_view(const char *metric)
 
 /* Appends the columns of a row that stands for several launches: the sum, or the mean if a sum has
  * no meaning, of the parts that append_parts() names. */
-static void append_whole(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
+static void append_sums(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = columns[i].name;
@@ -78,136 +59,33 @@ static void append_parts(sqlite3_str *sql, const struct gpuctr_column *columns, 
 	}
 }
 
-/* --- the views ------------------------------------------------------------------------------- */
-
-#define LAUNCHES "count(*) AS launches, sum(nullif(r.duration_ns, -1)) AS duration_ns"
-#define BEGIN "min(CASE WHEN r.duration_ns >= 0 THEN r.start_ns END)"
-#define END "max(r.start_ns + nullif(r.duration_ns, -1))"
-
-#define DOMAIN "CASE g.domain WHEN '' THEN '' ELSE g.domain || ':' END || "
-#define NAME DOMAIN "g.name"
-
-static void append_records(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns,
-			   bool graphs)
+static void append_values(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
-	sqlite3_str_appendall(
-		sql,
-		"CREATE VIEW records AS WITH path AS MATERIALIZED (SELECT * FROM site_path)"
-		" SELECT r.process, p.pid, p.program, r.idx, l.kind, k.name AS kernel, k.mangled,"
-		" l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,"
-		" nullif(k.static_shared_bytes, -1) AS static_shared_bytes, l.dynamic_shared_bytes,"
-		" nullif(k.registers, -1) AS registers, l.device,"
-		" d.name AS device_name, d.uuid, l.context, l.stream, r.correlation, l.thread,"
-		" r.start_ns, nullif(r.duration_ns, -1) AS duration_ns, CASE r.clock WHEN 2 THEN "
-		"'gpu'"
-		" WHEN 1 THEN 'range' ELSE 'none' END AS clock,"
-		" coalesce(n.head || r.step || n.tail, n.path) AS nvtx,"
-		" o.op, r.seq, o.sizes, o.dir, o.layer, r.step");
-	sqlite3_str_appendall(sql, graphs ? ", h.graph, h.node AS graph_node" : "");
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = columns[i].name;
 
 		sqlite3_str_appendf(sql, ", r.\"%s%w\" AS \"%s%w\"", schema_mark(name), name,
 				    mark_in_view(name), name);
 	}
-	sqlite3_str_appendall(sql,
-			      " FROM record r"
-			      " LEFT JOIN launch l ON l.id = r.launch"
-			      " LEFT JOIN process p ON p.id = r.process"
-			      " LEFT JOIN kernel k ON k.process = l.process AND k.id = l.kernel"
-			      " LEFT JOIN device d ON d.process = l.process AND d.idx = l.device"
-			      " LEFT JOIN path n ON n.process = l.process AND n.id = l.site"
-			      " LEFT JOIN place o ON o.id = l.place");
-	sqlite3_str_appendall(sql, graphs ? " LEFT JOIN graph_kernel h ON h.record = r.id;" : ";");
 }
-
-/* Opens the table expression own: a row for each launch. */
-static void append_own(sqlite3_str *sql, const char *more, const struct gpuctr_column *columns,
-		       size_t n_columns)
-{
-	sqlite3_str_appendf(sql, "own AS MATERIALIZED (SELECT r.launch, " LAUNCHES "%s", more);
-	append_parts(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, " FROM record r GROUP BY r.launch)");
-}
-
-#define OF_LAUNCH " FROM own s JOIN launch l ON l.id = s.launch "
-
-#define WHOLE "sum(s.launches) AS launches, sum(s.duration_ns) AS duration_ns"
-
-static void append_by_kernel(sqlite3_str *sql, const struct gpuctr_column *columns,
-			     size_t n_columns)
-{
-	sqlite3_str_appendall(sql, "CREATE VIEW by_kernel AS WITH ");
-	append_own(sql, "", columns, n_columns);
-	sqlite3_str_appendall(sql, " SELECT k.name AS kernel, " WHOLE);
-	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(
-		sql, OF_LAUNCH
-		"LEFT JOIN kernel k ON k.process = l.process AND k.id = l.kernel GROUP BY 1;");
-}
-
-static void append_by_op(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
-{
-	sqlite3_str_appendall(sql, "CREATE VIEW by_op AS WITH ");
-	append_own(sql, "", columns, n_columns);
-	sqlite3_str_appendall(sql, " SELECT o.op AS op, " WHOLE);
-	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, OF_LAUNCH "LEFT JOIN place o ON o.id = l.place GROUP BY 1;");
-}
-
-/* A row for each path, with all that was launched within it, in whichever step. */
-static void append_by_nvtx(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
-{
-	sqlite3_str_appendall(sql, "CREATE VIEW by_nvtx AS WITH RECURSIVE ");
-	append_own(sql, ", " BEGIN " AS begin_ns, " END " AS end_ns", columns, n_columns);
-	sqlite3_str_appendall(
-		sql, ","
-		     " within(process, site, enclosing) AS ("
-		     " SELECT DISTINCT process, site, site FROM launch WHERE site > 0"
-		     " UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
-		     " ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-		     " path(process, id, depth, text) AS ("
-		     " SELECT process, id, depth, " NAME " FROM site g WHERE parent = 0"
-		     " UNION ALL SELECT g.process, g.id, g.depth, p.text || '/' || " NAME
-		     " FROM path p JOIN site g ON g.parent = p.id AND +g.process = p.process)"
-		     " SELECT p.text AS nvtx, min(p.depth) AS depth, " WHOLE
-		     ", min(s.begin_ns) AS begin_ns,"
-		     " max(s.end_ns) AS end_ns");
-	append_whole(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, OF_LAUNCH
-			      "JOIN within w ON w.process = l.process AND w.site = l.site"
-			      " JOIN path p ON p.process = w.process AND p.id = w.enclosing"
-			      " GROUP BY 1;");
-}
-
-/* Nothing tells when a range was opened and closed, so its occurrences are those that launches
- * show. The first launch of one says that the range was not open at the thread's launch before. */
-static const char spans[] =
-	"CREATE VIEW nvtx_spans AS WITH RECURSIVE"
-	" within(process, site, enclosing) AS ("
-	" SELECT DISTINCT process, site, site FROM launch WHERE site > 0"
-	" UNION ALL SELECT w.process, w.site, g.parent FROM within w JOIN site g"
-	" ON g.process = w.process AND g.id = w.enclosing WHERE g.parent > 0),"
-	" inside AS (SELECT r.process, l.thread, r.idx, r.start_ns, r.duration_ns, r.step,"
-	" w.enclosing, sum(r.opened <= g.depth) OVER (PARTITION BY r.process, l.thread, w.enclosing"
-	" ORDER BY r.idx) AS occurrence FROM record r JOIN launch l ON l.id = r.launch"
-	" JOIN within w ON w.process = l.process AND w.site = l.site"
-	" JOIN site g ON g.process = w.process AND g.id = w.enclosing)"
-	" SELECT r.process, r.thread, r.enclosing AS site, g.depth, g.domain, g.name,"
-	" CASE WHEN min(r.step) = max(r.step) THEN min(r.step) END AS step, min(r.idx) AS "
-	"first_idx,"
-	" max(r.idx) AS last_idx, count(*) AS launches, " BEGIN " AS begin_ns, " END " AS end_ns"
-	" FROM inside r JOIN site g ON g.process = r.process AND g.id = r.enclosing"
-	" GROUP BY r.process, r.thread, r.enclosing, r.occurrence;";
 
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns, bool graphs)
 {
+	static const char of_graphs[] = "@graphs";
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 
-	append_records(sql, columns, n_columns, graphs);
-	append_by_kernel(sql, columns, n_columns);
-	append_by_op(sql, columns, n_columns);
-	append_by_nvtx(sql, columns, n_columns);
-	sqlite3_str_appendall(sql, spans);
+	for (const char *const *line = store_views; *line; line++) {
+		if (strcmp(*line, "@values\n") == 0) {
+			append_values(sql, columns, n_columns);
+		} else if (strcmp(*line, "@parts\n") == 0) {
+			append_parts(sql, columns, n_columns);
+		} else if (strcmp(*line, "@sums\n") == 0) {
+			append_sums(sql, columns, n_columns);
+		} else if (strncmp(*line, of_graphs, strlen(of_graphs)) != 0) {
+			sqlite3_str_appendall(sql, *line);
+		} else if (graphs) {
+			sqlite3_str_appendall(sql, *line + strlen(of_graphs));
+		}
+	}
 	return sqlite3_str_finish(sql);
 }

@@ -87,7 +87,6 @@ static void make_base(void)
 	must(db, "INSERT INTO meta VALUES('samples', 1)");
 	add_block(db, "INSERT INTO sample_block VALUES('GPU-0', 10000, 5, 1, ?, ?)", 3, 1);
 	add_block(db, "INSERT INTO copy_block VALUES(1, 1, ?, ?)", 7, 0);
-	must(db, schema_path_views);
 	must(db, views);
 	must(db, rows);
 	must(db, "INSERT INTO launch VALUES"
