@@ -145,40 +145,35 @@ static int read_records(struct reading *r, unsigned process)
 	return result;
 }
 
-/* Rows of one kind, each to its handler. */
-#define DEFINE_READ(what)                                                                   \
-	static int read_##what(struct reading *r, struct store_cursor *cursor)              \
-	{                                                                                   \
-		const struct gpuctr_##what *item;                                           \
-		int result;                                                                 \
-                                                                                            \
-		while ((result = tell(r, store_next_##what(cursor, &item))) == 0 && item) { \
-			result = r->handler->on_##what(item, r->userdata);                  \
-			if (result) {                                                       \
-				break;                                                      \
-			}                                                                   \
-		}                                                                           \
-		store_cursor_free(cursor);                                                  \
-		return result;                                                              \
-	}
-
-DEFINE_READ(mark)
-DEFINE_READ(notice)
-
 static int read_marks(struct reading *r, unsigned process)
 {
+	const struct gpuctr_mark *mark;
 	struct store_cursor *cursor;
 	int result = tell(r, store_marks(r->reader, process, &cursor));
 
-	return result ? result : read_mark(r, cursor);
+	if (result) {
+		return result;
+	}
+	while ((result = tell(r, store_next_mark(cursor, &mark))) == 0 && mark) {
+		result = r->handler->on_mark(mark, r->userdata);
+		if (result) {
+			break;
+		}
+	}
+	store_cursor_free(cursor);
+	return result;
 }
 
 static int read_notices(struct reading *r)
 {
-	struct store_cursor *cursor;
-	int result = tell(r, store_notices(r->reader, &cursor));
+	const struct gpuctr_notice *notices;
+	size_t n;
+	int result = tell(r, store_notices(r->reader, &notices, &n));
 
-	return result ? result : read_notice(r, cursor);
+	for (size_t i = 0; result == 0 && i < n; i++) {
+		result = r->handler->on_notice(&notices[i], r->userdata);
+	}
+	return result;
 }
 
 static int on_samples(const struct store_samples *samples, void *reading)

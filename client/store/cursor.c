@@ -67,7 +67,6 @@ struct store_cursor {
 		struct gpuctr_record record;
 		struct gpuctr_image image;
 		struct gpuctr_mark mark;
-		struct gpuctr_notice notice;
 	} item;
 };
 
@@ -544,24 +543,19 @@ static void take_image(struct store_cursor *c)
 
 DEFINE_NEXT(image)
 
-/* --- marks and notices ----------------------------------------------------------------------- */
-
-static int start_of_process(struct store_reader *r, const char *table, const char *columns,
-			    const char *order, unsigned process, struct store_cursor **ret)
-{
-	struct store_cursor *c = NULL;
-	char sql[256];
-	int result = cursor_new_defined(r, table, process, &c);
-
-	snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE process = %u ORDER BY %s", columns,
-		 table, process, order);
-	return result ? result : cursor_start(c, sql, ret);
-}
+/* --- marks ----------------------------------------------------------------------------------- */
 
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret)
 {
-	return start_of_process(r, "mark", "site, thread, time_ns, payload_type, payload, numbers",
-				"rowid", process, ret);
+	struct store_cursor *c = NULL;
+	char sql[160];
+	int result = cursor_new_defined(r, "mark", process, &c);
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT site, thread, time_ns, payload_type, payload, numbers FROM mark"
+		 " WHERE process = %u ORDER BY rowid",
+		 process);
+	return result ? result : cursor_start(c, sql, ret);
 }
 
 static void take_mark(struct store_cursor *c)
@@ -576,28 +570,3 @@ static void take_mark(struct store_cursor *c)
 }
 
 DEFINE_NEXT(mark)
-
-int store_notices(struct store_reader *r, struct store_cursor **ret)
-{
-	struct store_cursor *c = NULL;
-	int result = cursor_new(r, "notice", 0, &c);
-
-	return result ? result
-		      : cursor_start(
-				c,
-				"SELECT process, code, message, remedy FROM notice ORDER BY rowid",
-				ret);
-}
-
-static void take_notice(struct store_cursor *c)
-{
-	struct gpuctr_notice *notice = &c->item.notice;
-	struct row *row = &c->row;
-
-	notice->process = row_u32(row, 0);
-	notice->error.code = (int)row_int(row, 1, INT32_MIN, INT32_MAX);
-	notice->error.message = row_text(row, 2);
-	notice->error.remedy = row_text(row, 3);
-}
-
-DEFINE_NEXT(notice)

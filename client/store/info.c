@@ -21,7 +21,8 @@ enum {
 	MAX_DEVICES = 4096, /* of a process */
 	MAX_ALL_DEVICES = 1 << 24,
 	MAX_META = 1 << 22, /* each process may have several claims about its job */
-	MAX_CLAIMS = 256
+	MAX_CLAIMS = 256,
+	MAX_NOTICES = 1 << 24
 };
 
 /* --- the capture -------------------------------------------------------- */
@@ -415,6 +416,28 @@ int info_read_processes(struct store_reader *r)
 	r->info.n_processes = n;
 	result = reader_list(r, &devices, &items, &n);
 	return result ? result : reader_list(r, &claims, &items, &n);
+}
+
+/* --- notices --------------------------------------------------------------------------------- */
+
+static void take_notice(struct row *row, size_t i, void *items)
+{
+	struct gpuctr_notice *notice = (struct gpuctr_notice *)items + i;
+
+	notice->process = row_u32(row, 0);
+	notice->error.code = (int)row_int(row, 1, INT32_MIN, INT32_MAX);
+	notice->error.message = row_text(row, 2);
+	notice->error.remedy = row_text(row, 3);
+}
+
+int store_notices(struct store_reader *r, const struct gpuctr_notice **ret, size_t *ret_n)
+{
+	static const struct reader_list list = {
+		"process, code, message, remedy", "notice",   "rowid", MAX_NOTICES,
+		sizeof(struct gpuctr_notice),	  take_notice
+	};
+
+	return reader_list(r, &list, ret, ret_n);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

@@ -121,8 +121,6 @@ int store_records(struct store_reader *r, unsigned process, uint64_t first, uint
 int store_images(struct store_reader *r, unsigned process, uint64_t first, uint64_t count,
 		 struct store_cursor **ret);
 int store_marks(struct store_reader *r, unsigned process, struct store_cursor **ret);
-int store_notices(struct store_reader *r,
-		  struct store_cursor **ret); /* of all processes, in order */
 struct store_cursor *store_cursor_free(struct store_cursor *c);
 
 /* The samples of a capture that keeps them, in the order of time for each GPU, and what moved bytes
@@ -156,4 +154,5 @@ struct store_found {
 const struct store_found *store_record_found(const struct store_cursor *c);
 int store_next_image(struct store_cursor *c, const struct gpuctr_image **ret);
 int store_next_mark(struct store_cursor *c, const struct gpuctr_mark **ret);
-int store_next_notice(struct store_cursor *c, const struct gpuctr_notice **ret);
+/* Of all processes, in order. */
+int store_notices(struct store_reader *r, const struct gpuctr_notice **ret, size_t *ret_n);

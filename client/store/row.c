@@ -168,7 +168,8 @@ int reader_rows(struct store_reader *r, const char *table, const char *sql, size
 	return result;
 }
 
-int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n)
+static int read_list(struct store_reader *r, const struct reader_list *list, void *ret,
+		     size_t *ret_n)
 {
 	char sql[768];
 	void *items;
@@ -187,4 +188,17 @@ int reader_list(struct store_reader *r, const struct reader_list *list, void *re
 	memcpy(ret, &items, sizeof(items));
 	*ret_n = n;
 	return reader_rows(r, list->from, sql, n, list->take, items);
+}
+
+/* In one transaction, because the file may be growing. */
+int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n)
+{
+	bool begun = sqlite3_get_autocommit(r->db) &&
+		     sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+	int result = read_list(r, list, ret, ret_n);
+
+	if (begun) {
+		sqlite3_exec(r->db, "COMMIT", NULL, NULL, NULL);
+	}
+	return result;
 }

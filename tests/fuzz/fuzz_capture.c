@@ -370,17 +370,16 @@ static void read_marks(struct store_reader *r, unsigned process)
 
 static void read_notices(struct store_reader *r)
 {
-	const struct gpuctr_notice *notice;
-	struct store_cursor *c;
+	const struct gpuctr_notice *notices;
+	size_t n;
 
-	if (store_notices(r, &c) != 0) {
+	if (store_notices(r, &notices, &n) != 0) {
 		return;
 	}
-	while (store_next_notice(c, &notice) == 0 && notice) {
-		read_text(notice->error.message);
-		read_text(notice->error.remedy);
+	for (size_t i = 0; i < n; i++) {
+		read_text(notices[i].error.message);
+		read_text(notices[i].error.remedy);
 	}
-	store_cursor_free(c);
 }
 
 static void read_samples(struct store_reader *r)
