@@ -32,7 +32,7 @@
 enum {
 	FLUSH_NS = 20000000,
 	LAST_WORD_MS = 2000,
-	OUT_LIMIT = 8 << 20,
+	OUT_LIMIT = 32 << 20, /* ten seconds of three metrics at 10 us */
 	BUFFER_MAX_MIB = 4096,
 };
 

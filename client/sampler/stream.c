@@ -12,10 +12,7 @@
 /* BEGIN (SAMPLES | SET)* END, or END alone where sampling could not begin. The bytes are another
  * process's: every number is checked against what follows from those before it. */
 
-enum { VARINT_BYTES_MAX = 10 };
-
 static const uint64_t length_max_ns = UINT64_C(10000000000000); /* ~3 h */
-static const int64_t integer_max = INT64_C(1) << 53;		/* that a double holds */
 
 enum reader_state { READER_NEW, READER_BEGUN, READER_ENDED, READER_BROKEN };
 
@@ -74,26 +71,6 @@ static bool read_text(struct input *in, size_t max, const char **ret)
 	*ret = (const char *)in->at;
 	in->at = nul + 1;
 	return true;
-}
-
-static bool read_varint(struct input *in, uint64_t *ret)
-{
-	*ret = 0;
-	for (unsigned i = 0; i < VARINT_BYTES_MAX && in->at < in->end; i++) {
-		uint8_t byte = *in->at++;
-
-		*ret |= (uint64_t)(byte & 0x7f) << (7 * i);
-		if ((byte & 0x80) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* 0, -1, 1, -2 are written as 0, 1, 2, 3. Wraps instead of overflowing. */
-static uint64_t unfold(uint64_t folded)
-{
-	return (folded >> 1) ^ (0 - (folded & 1));
 }
 
 static bool is_interval(uint64_t ns)
@@ -164,32 +141,6 @@ static bool read_set(struct sampler_reader *r, struct input *in)
 	return true;
 }
 
-static bool read_value(struct input *in, int64_t *last, double *ret)
-{
-	uint64_t number;
-
-	if (!read_varint(in, &number)) {
-		return false;
-	}
-	if (number & 1) {
-		return number == 1 && read_bytes(in, ret, sizeof(*ret));
-	}
-	*last = (int64_t)((uint64_t)*last + unfold(number >> 1));
-	*ret = (double)*last;
-	return *last >= -integer_max && *last <= integer_max;
-}
-
-static bool read_length(struct input *in, uint64_t *length)
-{
-	uint64_t number;
-
-	if (!read_varint(in, &number)) {
-		return false;
-	}
-	*length += unfold(number);
-	return *length > 0 && *length <= length_max_ns;
-}
-
 /* Reports what is missing between the last sample and this time. */
 static void tell_lost(struct sampler_reader *r, int64_t until_ns, uint64_t n)
 {
@@ -211,9 +162,8 @@ static bool follows(const struct sampler_reader *r, const struct sampler_samples
 static bool read_samples(struct sampler_reader *r, struct input *in)
 {
 	struct sampler_samples_message m;
-	int64_t last[SAMPLER_METRICS_MAX] = { 0 };
 	double values[SAMPLER_METRICS_MAX];
-	uint64_t length = 0;
+	uint64_t length;
 
 	if (!read_bytes(in, &m, sizeof(m)) || !follows(r, &m)) {
 		return false;
@@ -223,13 +173,9 @@ static bool read_samples(struct sampler_reader *r, struct input *in)
 	r->end_ns = m.start_ns;
 	r->next = m.first;
 	for (uint32_t i = 0; i < m.n; i++) {
-		bool sound =
-			read_length(in, &length) && r->end_ns <= CLOCK_NS_MOST - (int64_t)length;
-
-		for (size_t k = 0; sound && k < r->n_metrics[r->set]; k++) {
-			sound = read_value(in, &last[k], &values[k]);
-		}
-		if (!sound) {
+		if (!read_bytes(in, &length, sizeof(length)) || !is_interval(length) ||
+		    r->end_ns > CLOCK_NS_MOST - (int64_t)length ||
+		    !read_bytes(in, values, r->n_metrics[r->set] * sizeof(*values))) {
 			return false;
 		}
 		r->end_ns += (int64_t)length;

@@ -91,7 +91,7 @@ int sampler_reader_feed(struct sampler_reader *r, const void *bytes, size_t n);
 
 /* --- the format: messages, each a struct sampler_head and its bytes --- */
 
-enum { SAMPLER_VERSION = 3, SAMPLER_MESSAGE_MAX = 1 << 18 };
+enum { SAMPLER_VERSION = 4, SAMPLER_MESSAGE_MAX = 1 << 18 };
 
 enum sampler_message {
 	SAMPLER_MESSAGE_BEGIN = 1,
@@ -116,10 +116,8 @@ struct sampler_set_message {
 	uint64_t interval_ns, change_ns;
 };
 
-/* n samples, each of which begins where the one before ended. Each is its length in ns, as the
- * difference to that of the one before (0 at first), then a value for each metric: twice the
- * difference to the last integer of this metric (0 at first), or 1 and the 8 bytes of a double.
- * Numbers are varints (7 bits a byte, the lowest first), differences are zigzag: 0, -1, 1, -2. */
+/* n samples, each of which begins where the one before ended: its length in ns (8 bytes), and a
+ * double for each metric. */
 struct sampler_samples_message {
 	uint64_t first; /* number of the first one, of all from 0 on, lost ones too */
 	uint64_t lost;	/* before it, and after the last of the message before */

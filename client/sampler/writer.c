@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/sampler/writer.h"
 
-#include <math.h>
 #include <string.h>
-
-enum { VARINT_BYTES_MAX = 10, VALUE_BYTES_MAX = 1 + sizeof(double) + 1 };
-
-static const double integer_max = 9007199254740992.0; /* 2^53 */
 
 void sampler_writer_deinit(struct sampler_writer *w)
 {
@@ -65,37 +60,6 @@ int sampler_writer_begin(struct sampler_writer *w, const struct sampler_begin *b
 	return r;
 }
 
-static size_t put_varint(uint8_t *at, uint64_t number)
-{
-	size_t n = 0;
-
-	while (number >= 0x80) {
-		at[n++] = (uint8_t)(number | 0x80);
-		number >>= 7;
-	}
-	at[n++] = (uint8_t)number;
-	return n;
-}
-
-static uint64_t fold(uint64_t difference)
-{
-	return (difference << 1) ^ (0 - (difference >> 63));
-}
-
-static size_t put_value(uint8_t *at, double value, int64_t *last)
-{
-	uint64_t difference;
-
-	if (!(fabs(value) <= integer_max) || value != (double)(int64_t)value) {
-		at[0] = 1;
-		memcpy(at + 1, &value, sizeof(value));
-		return 1 + sizeof(value);
-	}
-	difference = (uint64_t)(int64_t)value - (uint64_t)*last;
-	*last = (int64_t)value;
-	return put_varint(at, fold(difference) << 1);
-}
-
 void sampler_writer_set(struct sampler_writer *w, const struct sampler_set *set)
 {
 	sampler_writer_flush(w);
@@ -110,30 +74,22 @@ void sampler_writer_lost(struct sampler_writer *w, uint64_t n)
 	w->lost += n;
 }
 
-static void begin_block(struct sampler_writer *w, int64_t start_ns)
-{
-	w->head = (struct sampler_samples_message){ .first = w->next, .start_ns = start_ns };
-	w->length = 0;
-	memset(w->last, 0, sizeof(w->last));
-}
-
 void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t end_ns,
 			   const double *values)
 {
 	uint64_t length = (uint64_t)(end_ns - start_ns);
-	size_t n = w->n_metrics[w->set.set];
+	size_t bytes = w->n_metrics[w->set.set] * sizeof(*values);
 
-	if (w->bytes + VARINT_BYTES_MAX + n * VALUE_BYTES_MAX > sizeof(w->block)) {
+	if (w->bytes + sizeof(length) + bytes > sizeof(w->block)) {
 		sampler_writer_flush(w);
 	}
 	if (w->bytes == 0) {
-		begin_block(w, start_ns);
+		w->head =
+			(struct sampler_samples_message){ .first = w->next, .start_ns = start_ns };
 	}
-	w->bytes += put_varint(w->block + w->bytes, fold(length - w->length));
-	w->length = length;
-	for (size_t i = 0; i < n; i++) {
-		w->bytes += put_value(w->block + w->bytes, values[i], &w->last[i]);
-	}
+	memcpy(w->block + w->bytes, &length, sizeof(length));
+	memcpy(w->block + w->bytes + sizeof(length), values, bytes);
+	w->bytes += sizeof(length) + bytes;
 	w->head.n++;
 	w->next++;
 	w->end_ns = end_ns;

@@ -9,7 +9,7 @@
 #include "client/sampler/stream.h"
 #include "proto/base/buffer.h"
 
-enum { WRITER_BLOCK_BYTES = 32 << 10 };
+enum { WRITER_BLOCK_BYTES = 64 << 10 };
 
 /* Zero-initialised by the caller, with the limit set. */
 struct sampler_writer {
@@ -29,8 +29,6 @@ struct sampler_writer {
 	uint8_t block[WRITER_BLOCK_BYTES];
 	size_t bytes; /* 0: there is none */
 	struct sampler_samples_message head;
-	uint64_t length;
-	int64_t last[SAMPLER_METRICS_MAX];
 };
 
 void sampler_writer_deinit(struct sampler_writer *w);

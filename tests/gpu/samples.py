@@ -31,42 +31,19 @@ class Stream:
         return (self.end_ns - self.start_ns) / 1e9 if self.n else 0
 
 
-def varint(data, at):
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
-
-
-def unfold(number):
-    return (number >> 1) ^ -(number & 1)
-
-
 def add_samples(s, data):
     _, _, start, n, _ = struct.unpack_from("=QQqII", data)
-    at, its = 32, [k for k, n in enumerate(s.sets) if n == s.set]
-    last = [0] * len(s.metrics)
+    its = [k for k, n in enumerate(s.sets) if n == s.set]
     s.start_ns = s.start_ns or start
     s.n += n
     s.counts[s.set] = s.counts.get(s.set, 0) + n
-    for _ in range(n):
-        _, at = varint(data, at)
-        for k in its:
-            number, at = varint(data, at)
-            if number & 1:
-                s.sums[k] += struct.unpack_from("=d", data, at)[0]
-                at += 8
-            else:
-                last[k] += unfold(number >> 1)
-                s.sums[k] += last[k]
+    for _, *values in struct.iter_unpack(f"=Q{len(its)}d", data[32:]):
+        for k, value in zip(its, values):
+            s.sums[k] += value
 
 
 def read(path, sums=True):
-    """sums: adds the values up, which takes about 5 us a sample."""
+    """sums: adds the values up."""
     data, at, s = path.read_bytes(), 0, Stream()
     while at + 8 <= len(data):
         kind, size = struct.unpack_from("=II", data, at)

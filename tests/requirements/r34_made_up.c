@@ -185,7 +185,7 @@ static void use_sampler(struct fixture *f)
 		 "os.rename('%s', '%s')\n"
 		 "begin(gpu, len(names) * [0])\n"
 		 "while not select.select([0], [], [], 0)[0]:\n"
-		 "    samples(10000, 1000, b'\\1' + struct.pack('=d', 1e6))\n"
+		 "    samples(10000, 1000, 1e6)\n"
 		 "    time.sleep(max(0, (at - time.time_ns()) / 10**9))\n"
 		 "end()\n",
 		 fixture_path(f, "gpu.new"), fixture_path(f, "gpu.new"), fixture_path(f, "gpu"));

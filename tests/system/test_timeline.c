@@ -419,11 +419,11 @@ TIMELINE_TEST(a_sampler_that_floods_can_be_interrupted)
 		"signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
 		"metrics = sys.argv[5].encode().split(b',')\n"
 		"names = b''.join(n + b'\\0' for n in [sys.argv[3].encode()] + metrics)\n"
-		"body = struct.pack('=II16Q', 3, 2, 10000, *15 * [0]) + names + bytes(2)\n"
+		"body = struct.pack('=II16Q', 4, 2, 10000, *15 * [0]) + names + bytes(2)\n"
 		"out = sys.stdout.buffer\n"
 		"out.write(struct.pack('=II', 1, len(body)) + body)\n"
-		"n, one = 2000, b'\\0' * 2\n"
-		"samples = b'\\x02' + one + (b'\\0' + one) * (n - 1)\n"
+		"n = 2000\n"
+		"samples = struct.pack('=Qdd', 1, 0, 0) * n\n"
 		"first = 0\n"
 		"while True:\n"
 		"    body = struct.pack('=QQqII', first, 0, 1 + first, n, 0) + samples\n"
@@ -526,8 +526,8 @@ static void read_stream(const char *path, struct counted *c)
 	sampler_reader_free(r);
 }
 
-/* 100 ms of samples and more: each takes 2 bytes, and there are heads. */
-enum { BYTES_OF_SAMPLES = 24000 };
+/* 100 ms of samples and more: each takes 16 bytes, and there are heads. */
+enum { BYTES_OF_SAMPLES = 12000 * 16 };
 
 /* The hardware's buffer holds 41 ms here. Where others compute it runs over by itself; a sampler to
  * which that happens again and again ends: then once more. */

@@ -314,6 +314,8 @@ static int feed_changed(size_t offset, uint64_t value, size_t bytes)
 #define IN_SAMPLES(member) \
 	(sizeof(struct sampler_head) + offsetof(struct sampler_samples_message, member))
 
+#define FIRST_LENGTH (sizeof(struct sampler_head) + sizeof(struct sampler_samples_message))
+
 TEST(what_does_not_follow_is_refused)
 {
 	assert_int_equal(feed_changed(IN_SAMPLES(reserved), 0, 4), 0);
@@ -330,6 +332,8 @@ TEST(what_does_not_follow_is_refused)
 	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), 0, 8), -EBADMSG);
 	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), INT64_MAX, 8), -EBADMSG);
 	assert_int_equal(feed_changed(IN_SAMPLES(start_ns), UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(feed_changed(FIRST_LENGTH, 0, 8), -EBADMSG);
+	assert_int_equal(feed_changed(FIRST_LENGTH, UINT64_MAX, 8), -EBADMSG);
 }
 
 /* The metrics of a set, in their order, at its interval; a gap between turns is no loss. */
