@@ -103,8 +103,8 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 	if (s->hints) {
 		hints_record(s->hints, record);
 	}
-	if (s->page && page_record(s->page, record, what)) {
-		return -ENOMEM;
+	if (s->page) {
+		page_record(s->page, record);
 	}
 	return intake_record(&s->intake, record, what);
 }

@@ -27,6 +27,7 @@ struct item {
 
 struct flame {
 	const struct stack_frames *frames;
+	const struct flame_values *values;
 	struct item *items;
 	size_t n;
 	double *sums;
@@ -41,14 +42,16 @@ struct flame {
 static void add_item(struct flame *f, const struct stack_frame *frame, size_t parent)
 {
 	struct item *item = &f->items[f->n];
-	size_t n_values = f->frames->n_values;
+	const struct flame_values *values = f->values;
 
 	*item = (struct item){ .frame = frame,
 			       .parent = parent,
-			       .launches = frame->launches,
-			       .sums = f->sums + f->n * n_values };
-	if (frame->sums) {
-		memcpy(item->sums, frame->sums, n_values * sizeof(double));
+			       .launches = frame->row ? frame->row->calls : 0,
+			       .sums = f->sums + f->n * values->n };
+	for (size_t v = 0; frame->row && v < values->n; v++) {
+		double sum = frame->row->own[values->measures[v]].sum;
+
+		item->sums[v] = values->are_rounded ? round(sum) : sum;
 	}
 	f->n++;
 }
@@ -70,7 +73,7 @@ static void add_up(struct flame *f)
 		struct item *parent = &f->items[f->items[i].parent];
 
 		parent->launches += f->items[i].launches;
-		for (size_t v = 0; v < f->frames->n_values; v++) {
+		for (size_t v = 0; v < f->values->n; v++) {
 			parent->sums[v] += f->items[i].sums[v];
 		}
 	}
@@ -82,7 +85,7 @@ static double weigh(const struct flame *f, const struct item *item)
 {
 	double weight = 0;
 
-	for (size_t v = 0; v < f->frames->n_values; v++) {
+	for (size_t v = 0; v < f->values->n; v++) {
 		double part = item->sums[v] / f->items[0].sums[v];
 
 		weight = isfinite(part) && part > weight ? part : weight;
@@ -187,7 +190,7 @@ static void add_frame(const struct flame *f, const struct item *item, struct jso
 	json_u64(j, NULL, item->frame->is_kernel);
 	json_u64(j, NULL, item->left);
 	json_u64(j, NULL, item->launches);
-	for (size_t v = 0; v < f->frames->n_values; v++) {
+	for (size_t v = 0; v < f->values->n; v++) {
 		json_double(j, NULL, item->sums[v]);
 	}
 	json_end(j, ']');
@@ -212,14 +215,15 @@ static int add_members(struct flame *f, size_t max, size_t width, struct json *j
 	return r;
 }
 
-int flame_json(const struct stack_frames *frames, size_t max, size_t name_width, struct json *j)
+int flame_json(const struct stack_frames *frames, const struct flame_values *values, size_t max,
+	       size_t name_width, struct json *j)
 {
 	size_t n = frames->known.n + 1;
-	struct flame f = { .frames = frames };
+	struct flame f = { .frames = frames, .values = values };
 	int r = -ENOMEM;
 
 	f.items = calloc(n, sizeof(*f.items));
-	f.sums = calloc(n * frames->n_values + 1, sizeof(*f.sums));
+	f.sums = calloc(n * values->n + 1, sizeof(*f.sums));
 	f.by_weight = calloc(n, sizeof(*f.by_weight));
 	f.names = calloc(n, sizeof(*f.names));
 	f.kernels = calloc(n, sizeof(*f.kernels));

@@ -14,5 +14,13 @@
 #include "client/report/stack_frames.h"
 #include "proto/base/json.h"
 
+/* The sums that are written: measures of the stack frames' groups. */
+struct flame_values {
+	const size_t *measures;
+	size_t n;
+	bool are_rounded;
+};
+
 /* Has at most max stack frames: those with the largest share of any value. 0 or -ENOMEM. */
-int flame_json(const struct stack_frames *f, size_t max, size_t name_width, struct json *j);
+int flame_json(const struct stack_frames *f, const struct flame_values *values, size_t max,
+	       size_t name_width, struct json *j);

@@ -229,15 +229,40 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	return add_row_leaf(g, g->all, leaf, true) && add_row_leaf(g, g->all, leaf, false);
 }
 
-int groups_finish(struct groups *g)
+static bool begin_rows(struct groups *g)
 {
-	struct group **seen = calloc(MAX_AROUND, sizeof(struct group *));
-	bool ok = seen != NULL;
-
 	forget_rows(g);
 	g->n_row_leaves = 0;
 	g->all = group_new(&g->row_texts, g->n_measures);
-	ok = ok && g->all;
+	return g->all != NULL;
+}
+
+int groups_finish_by(struct groups *g,
+		     struct group *(*choose)(struct groups *g, const struct leaf *leaf,
+					     void *userdata),
+		     void *userdata)
+{
+	bool ok = begin_rows(g);
+
+	for (size_t i = 0; i < g->n_leaves && ok; i++) {
+		struct group *row = choose(g, g->leaves[i], userdata);
+
+		ok = row && add_row_leaf(g, row, g->leaves[i], true);
+		if (ok) {
+			add_self(g, row, g->leaves[i]);
+		}
+	}
+	if (ok) {
+		kinds_finish_rows(g);
+	}
+	return ok ? 0 : -ENOMEM;
+}
+
+int groups_finish(struct groups *g)
+{
+	struct group **seen = calloc(MAX_AROUND, sizeof(struct group *));
+	bool ok = seen && begin_rows(g);
+
 	for (size_t i = 0; i < g->n_leaves && ok; i++) {
 		ok = fold(g, g->leaves[i], seen);
 	}

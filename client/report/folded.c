@@ -6,7 +6,7 @@
  * stack frame.
  * A semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
  * more than 32 kB is cut: names for which there is no room are "..", and then left out. Where
- * metrics take turns, sums are of all launches, by those that had the metric (site_sums.h). Each
+ * metrics take turns, sums are of all launches, by those that had the metric (kinds.c). Each
  * sum is rounded to a whole number, because flamegraph.pl and speedscope read no others.
  *
  * Memory grows with the call sites in the program, not with the records. */
@@ -21,18 +21,15 @@
 #include "client/cli/text.h"
 #include "client/report/attribution.h"
 #include "client/report/stack_frames.h"
-#include "client/report/site_sums.h"
 
 enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	size_t measure;		       /* what is weighed */
-	bool several;		       /* each process is a stack frame */
-	struct stack_frames frames;    /* of one value */
-	struct groups *sites;	       /* where metrics take turns; else NULL */
-	struct stack_frame *outermost; /* of the present process */
-	uint64_t unknown;	       /* launches without a value */
+	size_t measure; /* what is weighed */
+	struct stack_frames frames;
+	struct groups *groups;
+	uint64_t unknown; /* launches without a value */
 };
 
 /* --- what is weighed ------------------------------------------------------------------------- */
@@ -102,19 +99,9 @@ static void folded_close(void *e)
 {
 	struct folded *f = e;
 
-	groups_free(f->sites);
+	groups_free(f->groups);
 	stack_frames_deinit(&f->frames);
 	free(f);
-}
-
-/* False: out of memory. */
-static bool begin_sites(struct folded *f)
-{
-	if (f->info->plan.groups <= 1) {
-		return true;
-	}
-	f->sites = site_sums_new();
-	return f->sites && groups_begin(f->sites, &f->info->plan, f->info->path, NULL) == 0;
 }
 
 static void *folded_open(const struct store_info *info, const struct exporter_options *options,
@@ -126,10 +113,10 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 		return NULL;
 	}
 	f->info = info;
-	f->several = options->process == 0 && info->n_processes > 1;
-	f->frames.n_values = 1;
 	f->frames.write_name = write_name;
-	if (!take_weight(f, options->weight, &refusal->why) || !begin_sites(f)) {
+	f->groups = stack_frames_groups(options->process == 0 && info->n_processes > 1);
+	if (!f->groups || groups_begin(f->groups, &info->plan, info->path, NULL) != 0 ||
+	    !take_weight(f, options->weight, &refusal->why)) {
 		folded_close(f);
 		return NULL;
 	}
@@ -138,52 +125,15 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 
 /* --- records --------------------------------------------------------------------------------- */
 
-/* "program (pid)" where there are several. */
 static int folded_process(void *e, struct buf *b, const struct store_process *process)
 {
-	struct folded *f = e;
-	CLEAN_BUF struct buf name = { 0 };
-
-	f->outermost = &f->frames.root;
-	if (f->several) {
-		buf_text(&name, process->process.program);
-		buf_printf(&name, " (%u)", process->process.pid);
-		f->outermost = stack_frames_outermost(&f->frames, buf_string(&name));
-	}
-	return f->outermost && !name.failed ? 0 : -ENOMEM;
-}
-
-/* Used if no metrics take turns. */
-static void add_to_frame(struct folded *f, struct stack_frame *frame,
-			 const struct gpuctr_record *record)
-{
-	double value = f->measure != MEASURE_TIME ? record->values[f->measure - 1]
-		       : record->duration_ns < 0  ? NAN
-						  : (double)record->duration_ns;
-
-	if (isfinite(value)) {
-		frame->launches++;
-		frame->sums[0] += value;
-	} else {
-		f->unknown++;
-	}
+	return groups_process(((struct folded *)e)->groups, &process->process);
 }
 
 static int folded_record(void *e, struct buf *b, const struct gpuctr_record *record,
 			 const struct attribution *what)
 {
-	struct folded *f = e;
-	struct stack_frame *frame =
-		stack_frames_find(&f->frames, f->outermost, what->scope, record);
-
-	if (!frame) {
-		return -ENOMEM;
-	}
-	if (!f->sites) {
-		add_to_frame(f, frame, record);
-		return 0;
-	}
-	return site_sums_record(f->sites, frame, record);
+	return groups_record(((struct folded *)e)->groups, record, what);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -225,29 +175,33 @@ static void push_name(struct buf *stack, const char *name)
 	}
 }
 
-static void write_line(struct buf *b, const struct stack_frame *kernel, const struct buf *stack)
+/* Of a kernel, if its value is known. */
+static void write_line(struct folded *f, struct buf *b, const struct stack_frame *kernel,
+		       const struct buf *stack)
 {
-	buf_add(b, stack->data, stack->n);
-	buf_text(b, kernel->name);
-	buf_char(b, ' ');
-	buf_printf(b, "%.0f\n", kernel->sums[0]);
+	const struct part *sum = &kernel->row->own[f->measure];
+
+	f->unknown += kernel->row->calls - sum->n;
+	if (sum->n > 0) {
+		buf_add(b, stack->data, stack->n);
+		buf_printf(b, "%s %.0f\n", kernel->name, sum->sum);
+	}
 }
 
 /* stack holds what is around the stack frame, each with its semicolon, and is left as it was. */
-static int write_lines(struct buf *b, const struct stack_frame *frame, struct buf *stack)
+static int write_lines(struct folded *f, struct buf *b, const struct stack_frame *frame,
+		       struct buf *stack)
 {
 	size_t n, n_stack = stack->n;
 	const struct stack_frame **children = sort_children(frame, &n);
 	int r = children ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (children[i]->is_kernel && children[i]->launches == 0) {
-			/* Its value is not known. */
-		} else if (children[i]->is_kernel) {
-			write_line(b, children[i], stack);
+		if (children[i]->is_kernel) {
+			write_line(f, b, children[i], stack);
 		} else {
 			push_name(stack, children[i]->name);
-			r = write_lines(b, children[i], stack);
+			r = write_lines(f, b, children[i], stack);
 		}
 		stack->n = n_stack;
 	}
@@ -255,33 +209,13 @@ static int write_lines(struct buf *b, const struct stack_frame *frame, struct bu
 	return r;
 }
 
-static int add_sites(struct folded *f)
-{
-	struct group **rows;
-	size_t n;
-
-	if (groups_finish(f->sites)) {
-		return -ENOMEM;
-	}
-	n = groups_rows(f->sites, &rows);
-	for (size_t i = 0; i < n; i++) {
-		struct stack_frame *frame = site_sums_frame(&f->frames, rows[i]);
-		const struct part *sum = &rows[i]->own[f->measure];
-
-		frame->launches = sum->n;
-		frame->sums[0] = sum->sum;
-		f->unknown += rows[i]->calls - sum->n;
-	}
-	return 0;
-}
-
 static int folded_end(void *e, struct buf *b)
 {
 	struct folded *f = e;
 	CLEAN_BUF struct buf stack = { 0 };
-	int r = f->sites ? add_sites(f) : 0;
+	int r = stack_frames_make(&f->frames, f->groups);
 
-	r = r ? r : write_lines(b, &f->frames.root, &stack);
+	r = r ? r : write_lines(f, b, &f->frames.root, &stack);
 	return stack.failed ? -ENOMEM : r;
 }
 
@@ -289,7 +223,7 @@ static void folded_tell(void *e, struct buf *b)
 {
 	const struct folded *f = e;
 
-	if (f->sites) {
+	if (groups_take_turns(f->groups)) {
 		buf_text(b, "metrics took turns: sums are of all launches, by those of their "
 			    "kernel and "
 			    "shape that\nhad the metric\n");

@@ -227,12 +227,6 @@ int groups_host(struct groups *g, const char *host)
 	return text ? 0 : -ENOMEM;
 }
 
-int groups_at(struct groups *g, const char *site)
-{
-	g->site = texts_add_string(&g->texts, site);
-	return g->site ? 0 : -ENOMEM;
-}
-
 static const char *add_text(struct groups *g, struct buf *b)
 {
 	const char *text = b->failed ? NULL : texts_add_string(&g->texts, buf_string(b));

@@ -95,9 +95,6 @@ int groups_process(struct groups *g, const struct gpuctr_process *process);
  */
 int groups_record(struct groups *g, const struct gpuctr_record *record,
 		  const struct attribution *what);
-/* Sets the label for KEY_CALL_SITE of the records that follow. 0 or -ENOMEM. */
-int groups_at(struct groups *g, const char *site);
-
 bool groups_are_sampled(const struct groups *g);
 
 /* Were metrics of some capture measured in turns, so that a launch has only some of them? */

@@ -82,7 +82,7 @@ struct groups {
 	size_t n_measures;
 	size_t *columns; /* measure of each column of the current capture */
 	size_t n_columns;
-	const char *capture, *host, *site;
+	const char *capture, *host;
 
 	struct groups_process *processes; /* processes of the current capture */
 	size_t n_processes, max_processes;
@@ -124,6 +124,14 @@ struct groups {
 /* --- groups.c. NULL: not announced. */
 struct groups_process *groups_find_process(struct groups *g, unsigned process);
 const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index);
+
+/* --- fold.c */
+/* groups_finish() with rows of the caller's, to which leaves belong: what these have themselves,
+ * without totals and errors. */
+int groups_finish_by(struct groups *g,
+		     struct group *(*choose)(struct groups *g, const struct leaf *leaf,
+					     void *userdata),
+		     void *userdata);
 
 /* --- leaves.c */
 /* The leaf of a record, and what else its launch decides. what: of the record; NULL: it belongs to

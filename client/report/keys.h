@@ -27,9 +27,7 @@ enum key {
 	KEY_TASK,
 	KEY_HOST,
 	KEY_END,
-	/* not for users: */
-	KEY_CALL_SITE, /* the label set by groups_at(), used by site_sums.c */
-	KEY_GRID,      /* grid and block of the kernel; used by hints.c */
+	KEY_GRID, /* grid and block of the kernel: not for users, used by hints.c */
 };
 
 enum { KEYS_MAX = 6 };

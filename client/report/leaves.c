@@ -144,8 +144,6 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 		return p ? p->task : "";
 	case KEY_HOST:
 		return g->host;
-	case KEY_CALL_SITE:
-		return g->site ? g->site : "";
 	case KEY_GRID:
 		return record->kind == GPUCTR_LAUNCH_GRAPH ? "" : launch_shape(g, record, false);
 	case KEY_CAPTURE:

@@ -19,7 +19,7 @@
 #include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
-#include "client/report/site_sums.h"
+#include "client/report/stack_frames.h"
 #include "client/report/sums.h"
 #include "client/report/timeline.h"
 #include "proto/base/json.h"
@@ -37,13 +37,14 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct groups *views[VIEWS]; /* VIEW_KERNEL is borrowed */
-	size_t n_views;		     /* VIEWS, or VIEW_BY if --by names kernel or op alone */
-	struct groups *sites; /* of captures whose metrics take turns, by stack frame; NULL: none */
+	struct groups *views[VIEWS];	/* VIEW_KERNEL is borrowed */
+	size_t n_views;			/* VIEWS, or VIEW_BY if --by names kernel or op alone */
+	struct groups *stacks;		/* what the flame graph is made of */
 	const struct gpuctr_plan *plan; /* of the present one */
 	struct timeline timeline;
 	struct counted counted; /* of whole GPUs; by samples that captures keep */
 	struct stack_frames frames;
+	size_t *measures;      /* of each value, in the groups */
 	double *values;	       /* of one record: its time, and the columns that add up */
 	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
 	char **names, **units; /* of each value */
@@ -76,6 +77,10 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 	p->options = options;
 	p->views[VIEW_KERNEL] = kernels;
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
+	p->stacks = intake_add(in, stack_frames_groups(false));
+	if (!p->stacks) {
+		return page_free(p);
+	}
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		p->views[i] = intake_add(in, groups_new(&keys[i]));
 		if (!p->views[i]) {
@@ -93,7 +98,7 @@ struct page *page_free(struct page *p)
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
 		groups_free(p->views[i]);
 	}
-	groups_free(p->sites);
+	groups_free(p->stacks);
 	timeline_deinit(&p->timeline);
 	counted_deinit(&p->counted);
 	stack_frames_deinit(&p->frames);
@@ -103,6 +108,7 @@ struct page *page_free(struct page *p)
 	}
 	free(p->names);
 	free(p->units);
+	free(p->measures);
 	free(p->values);
 	free(p->columns);
 	free(p->command);
@@ -142,7 +148,6 @@ static int choose_values(struct page *p, const struct gpuctr_plan *plan)
 			r = add_value(p, plan->columns[i].name, plan->columns[i].unit);
 		}
 	}
-	p->frames.n_values = p->n_values;
 	r = r ? r : timeline_init(&p->timeline, p->n_values);
 	return r ? r : counted_init(&p->counted, p->n_values);
 }
@@ -212,13 +217,8 @@ int page_capture(struct page *p, const struct store_info *info)
 	add_run(&p->runs, info);
 	if (r == 0) {
 		find_columns(p, &info->plan);
-		stack_frames_next_capture(&p->frames);
 	}
 	p->plan = &info->plan;
-	if (r == 0 && p->plan->groups > 1) {
-		p->sites = p->sites ? p->sites : site_sums_new();
-		r = p->sites ? groups_begin(p->sites, &info->plan, info->path, NULL) : -ENOMEM;
-	}
 	return r;
 }
 
@@ -249,24 +249,10 @@ static void take_values(struct page *p, const struct gpuctr_record *record)
 	}
 }
 
-int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what)
+void page_record(struct page *p, const struct gpuctr_record *record)
 {
-	struct stack_frame *frame =
-		stack_frames_find(&p->frames, &p->frames.root, what->scope, record);
-
 	take_values(p, record);
 	timeline_add(&p->timeline, record->start_ns, p->values);
-	if (!frame) {
-		return -ENOMEM;
-	}
-	frame->launches++;
-	if (p->plan->groups > 1) {
-		return site_sums_record(p->sites, frame, record);
-	}
-	for (size_t v = 0; v < p->n_values; v++) {
-		frame->sums[v] += isfinite(p->values[v]) ? p->values[v] : 0;
-	}
-	return 0;
 }
 
 int page_samples(struct page *p, const struct store_samples *samples)
@@ -295,39 +281,21 @@ int page_samples(struct page *p, const struct store_samples *samples)
 
 /* --- sums of all launches -------------------------------------------------------------------- */
 
-/* SIZE_MAX: no capture of these has it. */
-static size_t find_measure(const struct page *p, const struct groups *g, size_t v)
+/* All groups were given the same captures, so that these number their measures alike. */
+static int find_measures(struct page *p)
 {
 	const struct measure *measures;
-	size_t n = groups_measures(g, &measures);
+	size_t n = groups_measures(p->stacks, &measures);
 
-	for (size_t i = 0; i < n; i++) {
-		if (v == 0 ? i == MEASURE_TIME : strcmp(measures[i].name, p->names[v]) == 0) {
-			return i;
+	p->measures = calloc(p->n_values + 1, sizeof(*p->measures));
+	for (size_t v = 1; p->measures && v < p->n_values; v++) {
+		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
+			if (strcmp(measures[i].name, p->names[v]) == 0) {
+				p->measures[v] = i;
+			}
 		}
 	}
-	return SIZE_MAX;
-}
-
-/* Sums of all launches are no whole numbers; they are rounded for the size of the page. */
-static int add_sites(struct page *p)
-{
-	struct group **rows;
-	size_t n;
-
-	if (groups_finish(p->sites)) {
-		return -ENOMEM;
-	}
-	n = groups_rows(p->sites, &rows);
-	for (size_t v = 0; v < p->n_values; v++) {
-		size_t measure = find_measure(p, p->sites, v);
-
-		for (size_t i = 0; i < n && measure != SIZE_MAX; i++) {
-			site_sums_frame(&p->frames, rows[i])->sums[v] +=
-				round(rows[i]->own[measure].sum);
-		}
-	}
-	return 0;
+	return p->measures ? 0 : -ENOMEM;
 }
 
 /* Makes the bins, which hold what was measured, add up to what all launches did. */
@@ -337,7 +305,7 @@ static void scale_timeline(struct page *p)
 
 	for (size_t v = 0; v < p->n_values; v++) {
 		double *sums = &p->timeline.sums[v * TIMELINE_BINS], sum = 0;
-		double all = groups_all(kernels)->own[find_measure(p, kernels, v)].sum;
+		double all = groups_all(kernels)->own[p->measures[v]].sum;
 
 		for (size_t i = 0; i < p->timeline.n_bins; i++) {
 			sum += sums[i];
@@ -350,13 +318,13 @@ static void scale_timeline(struct page *p)
 
 static int finish(struct page *p)
 {
-	int r = 0;
+	int r = find_measures(p);
 
+	r = r ? r : stack_frames_make(&p->frames, p->stacks);
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_finish(p->views[i]);
 	}
-	if (r == 0 && p->sites) {
-		r = add_sites(p);
+	if (r == 0 && groups_take_turns(p->stacks)) {
 		scale_timeline(p);
 	}
 	return r;
@@ -564,6 +532,9 @@ static void add_page(struct buf *b, const struct buf *json)
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
 		     const struct page_texts *texts, size_t rows, struct buf *b, struct buf *why)
 {
+	/* Sums of all launches are no whole numbers; they are rounded for the size of the page. */
+	const struct flame_values values = { p->measures, p->n_values,
+					     groups_take_turns(p->stacks) };
 	struct json j = { b };
 	int r = 0;
 
@@ -575,7 +546,7 @@ static int make_data(struct page *p, const struct machine_source *source, struct
 	}
 	add_timeline(p, &j);
 	add_sampled(p, &j);
-	r = r ? r : flame_json(&p->frames, rows * FRAMES_A_ROW, NAME_WIDTH, &j);
+	r = r ? r : flame_json(&p->frames, &values, rows * FRAMES_A_ROW, NAME_WIDTH, &j);
 	json_end(&j, '}');
 	return r;
 }

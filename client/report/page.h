@@ -36,7 +36,7 @@ struct page *page_free(struct page *p); /* takes NULL, returns NULL */
  * given to the page before the intake gets it. 0 or -ENOMEM. */
 int page_capture(struct page *p, const struct store_info *info);
 void page_process(struct page *p, const struct gpuctr_process *process);
-int page_record(struct page *p, const struct gpuctr_record *record, const struct attribution *what);
+void page_record(struct page *p, const struct gpuctr_record *record);
 /* Samples of a whole GPU. */
 int page_samples(struct page *p, const struct store_samples *samples);
 

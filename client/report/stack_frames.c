@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A map finds a stack frame by its parent and its interned name, another one by scope and kernel:
- * each record costs one look-up in the latter. */
+/* A leaf of the groups is a scope and a kernel in it; several may have the same labels, and then
+ * share a stack frame. */
 
 #include "client/report/stack_frames.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/text.h"
-#include "proto/base/array.h"
+#include "client/report/groups_internal.h"
+
+enum { BY_SCOPE, BY_KERNEL, BY_PROCESS };
+
+struct groups *stack_frames_groups(bool by_process)
+{
+	const struct keys keys = { .keys = { [BY_SCOPE] = KEY_NVTX,
+					     [BY_KERNEL] = KEY_KERNEL,
+					     [BY_PROCESS] = KEY_PROCESS },
+				   .n = by_process ? 3 : 2,
+				   .nested = BY_SCOPE };
+
+	return groups_new(&keys);
+}
 
 void stack_frames_deinit(struct stack_frames *f)
 {
 	texts_deinit(&f->texts);
-	free(f->ends);
 	map_deinit(&f->known);
 	map_deinit(&f->places);
 	memset(f, 0, sizeof(*f));
-}
-
-void stack_frames_next_capture(struct stack_frames *f)
-{
-	map_deinit(&f->places);
 }
 
 /* --- stack frames by name --------------------------------------------------------------------- */
@@ -33,16 +40,6 @@ static bool is_stack_frame(const void *item, const void *key)
 	const struct stack_frame *a = item, *b = key;
 
 	return a->parent == b->parent && a->name == b->name && a->is_kernel == b->is_kernel;
-}
-
-static bool add_end(struct stack_frames *f, struct stack_frame *frame)
-{
-	if (!array_make_room(&f->ends, sizeof(*f->ends), f->n_ends, &f->max_ends)) {
-		return false;
-	}
-	frame->number = f->n_ends;
-	f->ends[f->n_ends++] = frame;
-	return true;
 }
 
 /* The name must be interned in f->texts. */
@@ -60,15 +57,10 @@ static struct stack_frame *find_child(struct stack_frames *f, struct stack_frame
 		return frame;
 	}
 	frame = texts_take(&f->texts, sizeof(*frame));
-	if (!frame) {
+	if (!frame || map_add(&f->known, hash, frame)) {
 		return NULL;
 	}
 	*frame = wanted;
-	frame->sums = is_kernel ? texts_take(&f->texts, f->n_values * sizeof(double)) : NULL;
-	if ((is_kernel && (!frame->sums || !add_end(f, frame))) ||
-	    map_add(&f->known, hash, frame)) {
-		return NULL;
-	}
 	frame->next = parent->children;
 	parent->children = frame;
 	return frame;
@@ -85,59 +77,60 @@ static const char *add_name(struct stack_frames *f, const char *name)
 	return b.failed ? NULL : texts_add_string(&f->texts, buf_string(&b));
 }
 
-struct stack_frame *stack_frames_outermost(struct stack_frames *f, const char *name)
-{
-	return find_child(f, &f->root, add_name(f, name), false);
-}
+/* --- leaves ---------------------------------------------------------------------------------- */
 
-/* --- records --------------------------------------------------------------------------------- */
-
-/* Of a scope, or of a kernel in it, so that their labels are written once. */
+/* Of a scope, so that its label is written once. */
 struct place {
-	const struct stack_frame *outermost;
 	const struct scope *scope;
-	unsigned process, kernel; /* 0, NO_KERNEL: of the scope */
-	struct stack_frame *frame;
+	struct stack_frame *outermost, *frame;
 };
-
-#define NO_KERNEL UINT_MAX
 
 static bool is_place(const void *item, const void *key)
 {
 	const struct place *a = item, *b = key;
 
-	return a->scope == b->scope && a->kernel == b->kernel && a->process == b->process &&
-	       a->outermost == b->outermost;
+	return a->scope == b->scope && a->outermost == b->outermost;
 }
 
-/* record NULL: of the scope. */
-struct stack_frame *stack_frames_find(struct stack_frames *f, struct stack_frame *outermost,
-				      const struct scope *scope, const struct gpuctr_record *record)
+static struct stack_frame *find_scope(struct stack_frames *f, struct stack_frame *outermost,
+				      const struct scope *scope)
 {
-	const struct gpuctr_kernel *kernel = record ? record->kernel : NULL;
-	struct place wanted = { .outermost = outermost,
-				.scope = scope,
-				.process = record ? record->process : 0,
-				.kernel = kernel   ? kernel->id
-					  : record ? 0
-						   : NO_KERNEL };
-	uint64_t hash = map_mix(map_mix(wanted.process, wanted.kernel), (uintptr_t)scope);
-	struct place *known = map_find(&f->places, hash, is_place, &wanted);
+	const struct place wanted = { scope, outermost, NULL };
+	uint64_t hash = map_mix((uintptr_t)outermost, (uintptr_t)scope);
+	struct place *known = scope ? map_find(&f->places, hash, is_place, &wanted) : NULL;
 	struct stack_frame *around;
 
-	if (known || (!scope && !record)) {
+	if (known || !scope) {
 		return known ? known->frame : outermost;
 	}
-	around = stack_frames_find(f, outermost, record ? scope : scope->parent, NULL);
-	if (around) {
-		const char *name = kernel ? kernel->name : record ? TEXT_UNKNOWN : scope->label;
-
-		wanted.frame = find_child(f, around, add_name(f, name), record != NULL);
-	}
-	known = wanted.frame ? texts_take(&f->texts, sizeof(*known)) : NULL;
+	around = find_scope(f, outermost, scope->parent);
+	known = around ? texts_take(&f->texts, sizeof(*known)) : NULL;
 	if (!known || map_add(&f->places, hash, known)) {
 		return NULL;
 	}
 	*known = wanted;
+	known->frame = find_child(f, around, add_name(f, scope->label), false);
 	return known->frame;
+}
+
+static struct group *find_row(struct groups *g, const struct leaf *leaf, void *userdata)
+{
+	struct stack_frames *f = userdata;
+	const char *process = g->keys.n > BY_PROCESS ? leaf->dims[BY_PROCESS] : NULL;
+	const char *kernel = leaf->dims[BY_KERNEL];
+	struct stack_frame *frame = &f->root;
+
+	frame = process ? find_child(f, frame, add_name(f, process), false) : frame;
+	frame = frame ? find_scope(f, frame, leaf->dims[BY_SCOPE]) : NULL;
+	frame = frame ? find_child(f, frame, add_name(f, *kernel ? kernel : TEXT_UNKNOWN), true)
+		      : NULL;
+	if (frame && !frame->row) {
+		frame->row = group_new(&g->row_texts, g->n_measures);
+	}
+	return frame ? frame->row : NULL;
+}
+
+int stack_frames_make(struct stack_frames *f, struct groups *g)
+{
+	return groups_finish_by(g, find_row, f);
 }

@@ -7,7 +7,7 @@
 
 #include "client/report/derived.h"
 #include "client/report/machine.h"
-#include "client/report/site_sums.h"
+#include "client/report/stack_frames.h"
 #include "client/report/table.h"
 #include "client/report/view.h"
 
@@ -285,11 +285,10 @@ TEST(ratios_of_groups_are_joined)
 
 TEST(frames_have_sums_of_all_launches)
 {
-	struct stack_frames frames = { .n_values = 1 };
+	struct stack_frames frames = { 0 };
 	struct gpuctr_record r = launch(0, 1);
-	struct stack_frame *frame = stack_frames_find(&frames, &frames.root, NULL, &r);
-	struct groups *g = site_sums_new();
-	struct group **rows;
+	struct groups *g = stack_frames_groups(false);
+	const struct stack_frame *frame;
 
 	assert_non_null(g);
 	assert_int_equal(groups_begin(g, &in_turns, "run.gpuctr", NULL), 0);
@@ -297,12 +296,13 @@ TEST(frames_have_sums_of_all_launches)
 		const double values[] = { i == 0 ? 100 : NAN, i == 0 ? NAN : 5 };
 
 		r.values = values;
-		assert_int_equal(site_sums_record(g, frame, &r), 0);
+		assert_int_equal(groups_record(g, &r, NULL), 0);
 	}
-	assert_int_equal(groups_finish(g), 0);
-	assert_int_equal(groups_rows(g, &rows), 1);
-	assert_ptr_equal(site_sums_frame(&frames, rows[0]), frame);
-	expect_sum(rows[0], BYTES, 400, 4);
-	groups_free(g);
+	assert_int_equal(stack_frames_make(&frames, g), 0);
+	frame = frames.root.children;
+	assert_true(frame && frame->is_kernel && !frame->next);
+	assert_true(frame->row->own[BYTES].sum == 400);
+	assert_int_equal(frame->row->own[BYTES].n, 4);
 	stack_frames_deinit(&frames);
+	groups_free(g);
 }
