@@ -82,7 +82,7 @@ int report_html(const struct strings *files, const char *path, bool force, bool 
 	r = outfile_open(&out, path, force);
 	ok = r == 0 && report_source_open(&source, &by_kernel, true, where);
 	source.attributes = attributes;
-	source.page = ok ? page_new(options, source.summary->groups, &source.intake) : NULL;
+	source.page = ok ? page_new(options, source.summary->groups) : NULL;
 	if (r < 0) {
 		say_usage("--html %s: %s", path, outfile_why(r));
 		status = EXIT_VERB_USAGE;

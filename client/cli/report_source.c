@@ -58,9 +58,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	r = summary_begin(s->summary, &info->plan, info->path, &s->why);
 	r = r ? r : groups_host(s->summary->groups, info->host);
 	r = r ? r : where_begin(s->where, info->path, info->host);
-	r = r || !s->page ? r : page_capture(s->page, info);
-	r = r ? r : intake_begin(&s->intake, &info->plan, info->path, info->host, &s->why);
-	return r;
+	return r || !s->page ? r : page_capture(s->page, info);
 }
 
 static int on_process(const struct store_process *process, void *userdata)
@@ -78,7 +76,7 @@ static int on_process(const struct store_process *process, void *userdata)
 	if (s->page) {
 		page_process(s->page, &process->process);
 	}
-	return intake_process(&s->intake, &process->process);
+	return 0;
 }
 
 static int on_record(const struct gpuctr_record *of_file, const struct attribution *what,
@@ -106,7 +104,7 @@ static int on_record(const struct gpuctr_record *of_file, const struct attributi
 	if (s->page) {
 		page_record(s->page, record);
 	}
-	return intake_record(&s->intake, record, what);
+	return 0;
 }
 
 static int on_samples(const struct store_samples *samples, void *userdata)
@@ -361,7 +359,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 {
 	*s = (struct report_source){ .end = { .has_totals = true, .driver = "" } };
 	s->summary = summary_new(keys);
-	s->hints = hints ? hints_new(&s->intake) : NULL;
+	s->hints = hints && s->summary ? hints_new(s->summary->groups) : NULL;
 	s->where = where_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
 		/* Conditions that can be refused earlier were. */

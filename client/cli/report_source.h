@@ -13,7 +13,6 @@
 /* The captures that the user named, added up, or the capture to compare with. */
 struct report_source {
 	struct summary *summary;
-	struct intake intake; /* groups of hints and page */
 	struct summary_end end;
 	char *driver, *recorded_from, *unmatched, *end_message;
 	struct store_reader *open; /* of the present capture, where the caller has opened it */

@@ -114,7 +114,7 @@ static void *folded_open(const struct store_info *info, const struct exporter_op
 	}
 	f->info = info;
 	f->frames.write_name = write_name;
-	f->groups = stack_frames_groups(options->process == 0 && info->n_processes > 1);
+	f->groups = stack_frames_groups(NULL, options->process == 0 && info->n_processes > 1);
 	if (!f->groups || groups_begin(f->groups, &info->plan, info->path, NULL) != 0 ||
 	    !take_weight(f, options->weight, &refusal->why)) {
 		folded_close(f);

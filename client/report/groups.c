@@ -51,6 +51,17 @@ struct groups *groups_new(const struct keys *keys)
 	return g;
 }
 
+struct groups *groups_beside(struct groups *first, const struct keys *keys)
+{
+	struct groups *g = groups_new(keys);
+
+	if (g) {
+		g->beside = first->beside;
+		first->beside = g;
+	}
+	return g;
+}
+
 static void free_processes(struct groups *g)
 {
 	for (size_t i = 0; i < g->n_processes; i++) {
@@ -164,7 +175,7 @@ static bool grow_stats(struct groups *g, size_t from)
 	return true;
 }
 
-int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
+static int begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
 		 struct buf *why)
 {
 	size_t had = g->n_measures;
@@ -194,6 +205,17 @@ int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *n
 	return 0;
 }
 
+int groups_begin(struct groups *g, const struct gpuctr_plan *plan, const char *name,
+		 struct buf *why)
+{
+	int r = 0;
+
+	for (; g && r == 0; g = g->beside) {
+		r = begin(g, plan, name, why);
+	}
+	return r;
+}
+
 bool groups_are_sampled(const struct groups *g)
 {
 	return g->sampled;
@@ -221,10 +243,13 @@ static void note_flop_peak(struct groups *g, enum peaks_precision precision, dou
 
 int groups_host(struct groups *g, const char *host)
 {
-	const char *text = texts_add_string(&g->texts, host);
-
-	g->host = text ? text : "";
-	return text ? 0 : -ENOMEM;
+	for (; g; g = g->beside) {
+		g->host = texts_add_string(&g->texts, host);
+		if (!g->host) {
+			return -ENOMEM;
+		}
+	}
+	return 0;
 }
 
 static const char *add_text(struct groups *g, struct buf *b)
@@ -327,7 +352,7 @@ static int take_claims(struct groups *g, struct groups_process *p,
 	return p->rank && p->task ? 0 : -ENOMEM;
 }
 
-int groups_process(struct groups *g, const struct gpuctr_process *process)
+static int take_process(struct groups *g, const struct gpuctr_process *process)
 {
 	struct groups_process *p = groups_find_process(g, process->process);
 	struct buf b = { 0 };
@@ -343,6 +368,16 @@ int groups_process(struct groups *g, const struct gpuctr_process *process)
 		return -ENOMEM;
 	}
 	return take_devices(g, p, process);
+}
+
+int groups_process(struct groups *g, const struct gpuctr_process *process)
+{
+	int r = 0;
+
+	for (; g && r == 0; g = g->beside) {
+		r = take_process(g, process);
+	}
+	return r;
 }
 
 /* --- what is known --------------------------------------------------------------------------- */

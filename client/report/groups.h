@@ -81,7 +81,9 @@ struct group *group_new(struct texts *owner, size_t n);
 struct groups;
 
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
-struct groups *groups_free(struct groups *g);	    /* takes NULL, returns NULL */
+/* New ones that are given whatever the first are given from then on, until their end. */
+struct groups *groups_beside(struct groups *first, const struct keys *keys);
+struct groups *groups_free(struct groups *g); /* takes NULL, returns NULL */
 
 /* Returns 0, -ENOMEM, or -EINVAL with why filled if a counter has another unit than in an earlier
  * capture. name is the file's; why may be NULL. */

@@ -76,6 +76,7 @@ struct row_leaf {
 
 struct groups {
 	struct keys keys;
+	struct groups *beside; /* which are given the same; NULL: none */
 	struct texts texts;
 
 	struct measure *measures;

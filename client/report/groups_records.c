@@ -96,8 +96,8 @@ static void add_record(struct groups *g, const struct groups_launch *launch,
 	}
 }
 
-int groups_record(struct groups *g, const struct gpuctr_record *record,
-		  const struct attribution *what)
+static int take_record(struct groups *g, const struct gpuctr_record *record,
+		       const struct attribution *what)
 {
 	const struct groups_launch *launch = groups_find(g, record, what);
 
@@ -111,4 +111,15 @@ int groups_record(struct groups *g, const struct gpuctr_record *record,
 		add_to_kind(g, launch->leaf, record, launch->device);
 	}
 	return record->errors ? errors_record(g, launch->leaf, record) : 0;
+}
+
+int groups_record(struct groups *g, const struct gpuctr_record *record,
+		  const struct attribution *what)
+{
+	int r = 0;
+
+	for (; g && r == 0; g = g->beside) {
+		r = take_record(g, record, what);
+	}
+	return r;
 }

@@ -69,7 +69,7 @@ struct hints {
 
 /* --- captures -------------------------------------------------------------------------------- */
 
-struct hints *hints_new(struct intake *in)
+struct hints *hints_new(struct groups *groups)
 {
 	static const struct keys keys = {
 		.keys = { [LABEL_KERNEL] = KEY_KERNEL, [LABEL_SHAPE] = KEY_GRID },
@@ -79,7 +79,7 @@ struct hints *hints_new(struct intake *in)
 	struct hints *h = calloc(1, sizeof(*h));
 
 	if (h) {
-		h->groups = intake_add(in, groups_new(&keys));
+		h->groups = groups_beside(groups, &keys);
 	}
 	return h && h->groups ? h : hints_free(h);
 }

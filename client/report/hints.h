@@ -5,13 +5,12 @@
  * are judged by launch shape, whatever the rows of the report are, because a kernel may wait in one
  * shape and be bound by memory in another.
  *
- *	hints_new(intake);
+ *	hints_new(groups);
  *	hints_record(h, record);
  *	...
  *	hints_find(h, view);
  */
 
-#include "client/report/intake.h"
 #include "client/report/view.h"
 #include "client/store/reader.h"
 
@@ -25,10 +24,11 @@ struct hint {
 
 struct hints;
 
-struct hints *hints_new(struct intake *in); /* NULL: out of memory */
-struct hints *hints_free(struct hints *h);  /* takes NULL, returns NULL */
+/* Groups of its own, beside these. NULL: out of memory. */
+struct hints *hints_new(struct groups *groups);
+struct hints *hints_free(struct hints *h); /* takes NULL, returns NULL */
 
-/* Besides what the intake gets. */
+/* Besides what the groups get. */
 void hints_record(struct hints *h, const struct gpuctr_record *record);
 
 /* After the last capture. A view with rows by operator adds hints of operators. 0 or -ENOMEM. */

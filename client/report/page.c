@@ -63,7 +63,7 @@ static bool is_usual(const struct keys *by)
 	return by->n == 1 && (by->keys[0] == KEY_KERNEL || by->keys[0] == KEY_OP);
 }
 
-struct page *page_new(const struct page_options *options, struct groups *kernels, struct intake *in)
+struct page *page_new(const struct page_options *options, struct groups *kernels)
 {
 	const struct keys keys[VIEWS] = {
 		[VIEW_OP] = { .keys = { KEY_OP }, .n = 1, .nested = 0 },
@@ -77,12 +77,12 @@ struct page *page_new(const struct page_options *options, struct groups *kernels
 	p->options = options;
 	p->views[VIEW_KERNEL] = kernels;
 	p->n_views = is_usual(&options->by) ? VIEW_BY : VIEWS;
-	p->stacks = intake_add(in, stack_frames_groups(false));
+	p->stacks = stack_frames_groups(kernels, false);
 	if (!p->stacks) {
 		return page_free(p);
 	}
 	for (size_t i = VIEW_OP; i < p->n_views; i++) {
-		p->views[i] = intake_add(in, groups_new(&keys[i]));
+		p->views[i] = groups_beside(kernels, &keys[i]);
 		if (!p->views[i]) {
 			return page_free(p);
 		}

@@ -14,7 +14,7 @@
 
 enum { BY_SCOPE, BY_KERNEL, BY_PROCESS };
 
-struct groups *stack_frames_groups(bool by_process)
+struct groups *stack_frames_groups(struct groups *beside, bool by_process)
 {
 	const struct keys keys = { .keys = { [BY_SCOPE] = KEY_NVTX,
 					     [BY_KERNEL] = KEY_KERNEL,
@@ -22,7 +22,7 @@ struct groups *stack_frames_groups(bool by_process)
 				   .n = by_process ? 3 : 2,
 				   .nested = BY_SCOPE };
 
-	return groups_new(&keys);
+	return beside ? groups_beside(beside, &keys) : groups_new(&keys);
 }
 
 void stack_frames_deinit(struct stack_frames *f)

@@ -33,9 +33,9 @@ struct stack_frames {
 	struct map known, places;
 };
 
-/* What stack frames are made of, by each process if wanted; to be given all records. NULL: out of
- * memory. */
-struct groups *stack_frames_groups(bool by_process);
+/* What stack frames are made of, by each process if wanted. beside: what is given all records;
+ * NULL: the caller gives them. NULL: out of memory. */
+struct groups *stack_frames_groups(struct groups *beside, bool by_process);
 /* Makes the stack frames of these groups, which live until they are finished again. Once; 0 or
  * -ENOMEM. */
 int stack_frames_make(struct stack_frames *f, struct groups *g);

@@ -21,7 +21,6 @@ static const struct gpuctr_column columns[] = {
 };
 
 struct made {
-	struct intake intake;
 	struct hints *hints;
 	struct groups *groups;
 	const double *errors; /* of the values; NULL: these are counted */
@@ -45,10 +44,11 @@ static struct made begin(const char *by, size_t n_columns)
 	struct keys keys;
 
 	assert_true(keys_parse(by, &keys, NULL));
-	m.hints = hints_new(&m.intake);
-	m.groups = intake_add(&m.intake, groups_new(&keys));
-	assert_int_equal(intake_begin(&m.intake, &plan, "run.gpuctr", "", NULL), 0);
-	assert_int_equal(intake_process(&m.intake, &process), 0);
+	m.groups = groups_new(&keys);
+	assert_non_null(m.groups);
+	m.hints = hints_new(m.groups);
+	assert_int_equal(groups_begin(m.groups, &plan, "run.gpuctr", NULL), 0);
+	assert_int_equal(groups_process(m.groups, &process), 0);
 	return m;
 }
 
@@ -79,7 +79,7 @@ static void add(struct made *m, struct launch l)
 	put_into(&record, l.range);
 	assert_int_equal(attributor_take(attributor, &record, &what), 0);
 	hints_record(m->hints, &record);
-	assert_int_equal(intake_record(&m->intake, &record, &what), 0);
+	assert_int_equal(groups_record(m->groups, &record, &what), 0);
 }
 
 /* These, with as many lines, and no others. */
@@ -382,7 +382,7 @@ static void expect_of_launches(unsigned pause_ns, unsigned n_columns, bool sampl
 						.errors = sampled ? errors : NULL };
 
 		hints_record(m.hints, &record);
-		assert_int_equal(intake_record(&m.intake, &record, NULL), 0);
+		assert_int_equal(groups_record(m.groups, &record, NULL), 0);
 	}
 	expect_hints(&m, (const char *[]){ expected, NULL });
 }

@@ -287,7 +287,7 @@ TEST(frames_have_sums_of_all_launches)
 {
 	struct stack_frames frames = { 0 };
 	struct gpuctr_record r = launch(0, 1);
-	struct groups *g = stack_frames_groups(false);
+	struct groups *g = stack_frames_groups(NULL, false);
 	const struct stack_frame *frame;
 
 	assert_non_null(g);
