@@ -1,96 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/report/errors.h"
-
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "client/report/groups_internal.h"
-#include "proto/base/array.h"
-#include "proto/base/map.h"
 
 /* A leaf adds up the errors of records that are alike, and the squares of the errors of all others.
  * A row adds up its leaves in the same way, because records that are alike may be in several
  * leaves: a kernel of a step is in the leaves of all steps. */
 
-struct leaf_errors {
-	struct map known;
-	struct alike **items;
-	size_t n, max;
-	struct alike *others; /* the sums of squares, of records that are like no other */
-};
+#include "client/report/errors.h"
 
-/* One error for each measure that was known when this was made. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "client/report/groups_internal.h"
+
+/* Of a leaf: the sums of errors, or of squares where records are like no other; one for each
+ * measure that was known then. */
 struct alike {
-	uint64_t id; /* of the capture and, within it, gpuctr_record.alike */
+	struct alike *next; /* of the leaf */
+	const struct leaf *leaf;
+	uint64_t capture;
+	uint32_t number; /* gpuctr_record.alike */
 	size_t n_measures;
-	double sums[];
+	double *sums;
 };
 
-static struct alike *new_alike(uint64_t id, size_t n_measures)
+static bool is_alike(const void *item, const void *key)
 {
-	struct alike *a = calloc(1, sizeof(*a) + n_measures * sizeof(*a->sums));
+	const struct alike *a = item, *b = key;
 
-	if (a) {
-		a->id = id;
-		a->n_measures = n_measures;
-	}
-	return a;
-}
-
-static bool has_id(const void *item, const void *key)
-{
-	return ((const struct alike *)item)->id == *(const uint64_t *)key;
+	return a->leaf == b->leaf && a->capture == b->capture && a->number == b->number;
 }
 
 /* NULL: out of memory. */
-static struct alike *find_alike(const struct groups *g, struct leaf_errors *e, uint64_t id)
+static struct alike *find_alike(struct groups *g, struct leaf *leaf, uint32_t number)
 {
-	uint64_t hash = map_mix(0, id);
-	struct alike *a = map_find(&e->known, hash, has_id, &id);
+	const struct alike wanted = {
+		leaf->errors, leaf, g->n_captures, number, g->n_measures, NULL
+	};
+	uint64_t hash = map_mix(map_mix((uintptr_t)leaf, g->n_captures), number);
+	struct alike *a = map_find(&g->known_alike, hash, is_alike, &wanted);
 
 	if (a) {
 		return a;
 	}
-	a = new_alike(id, g->n_measures);
-	if (!a || !array_make_room(&e->items, sizeof(struct alike *), e->n, &e->max) ||
-	    map_add(&e->known, hash, a) < 0) {
-		free(a);
+	a = texts_take(&g->texts, sizeof(*a));
+	if (!a) {
 		return NULL;
 	}
-	e->items[e->n++] = a;
-	return a;
-}
-
-/* A leaf may be met again by a capture with more measures. */
-static struct alike *find_others(const struct groups *g, struct leaf_errors *e)
-{
-	struct alike *more;
-
-	if (e->others && e->others->n_measures >= g->n_measures) {
-		return e->others;
+	*a = wanted;
+	a->sums = texts_take(&g->texts, g->n_measures * sizeof(*a->sums));
+	if (!a->sums || map_add(&g->known_alike, hash, a) < 0) {
+		return NULL;
 	}
-	more = new_alike(0, g->n_measures);
-	if (more && e->others) {
-		memcpy(more->sums, e->others->sums, e->others->n_measures * sizeof(*more->sums));
-	}
-	if (more) {
-		free(e->others);
-		e->others = more;
-	}
-	return more;
+	return leaf->errors = a;
 }
 
 int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record)
 {
-	uint64_t id = (uint64_t)g->n_captures << 32 | record->alike;
-	struct alike *a;
+	struct alike *a = find_alike(g, leaf, record->alike);
 
-	leaf->errors = leaf->errors ? leaf->errors : calloc(1, sizeof(*leaf->errors));
-	a = !leaf->errors   ? NULL
-	    : record->alike ? find_alike(g, leaf->errors, id)
-			    : find_others(g, leaf->errors);
 	if (!a) {
 		return -ENOMEM;
 	}
@@ -105,21 +72,6 @@ int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_recor
 	return 0;
 }
 
-void errors_free(struct leaf *leaf)
-{
-	struct leaf_errors *e = leaf->errors;
-
-	if (e) {
-		for (size_t i = 0; i < e->n; i++) {
-			free(e->items[i]);
-		}
-		free(e->items);
-		free(e->others);
-		map_deinit(&e->known);
-		free(e);
-	}
-}
-
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static int compare_row_leaves(const void *a, const void *b)
@@ -132,80 +84,84 @@ static int compare_row_leaves(const void *a, const void *b)
 	return x->self != y->self ? (x->self ? -1 : 1) : 0;
 }
 
+/* Those that are alike follow each other; those like no other are last. */
 static int compare_alike(const void *a, const void *b)
 {
 	const struct alike *x = *(struct alike *const *)a, *y = *(struct alike *const *)b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	if (!x->number || !y->number) {
+		return !x->number - !y->number;
+	}
+	if (x->capture != y->capture) {
+		return x->capture < y->capture ? -1 : 1;
+	}
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The errors, over all these leaves, of records that are alike; free with free(). NULL: out of
- * memory. */
-static struct alike **gather(const struct row_leaf *row_leaves, size_t n, size_t *ret_n)
+static bool are_alike(const struct alike *a, const struct alike *b)
 {
-	struct alike **all;
+	return a->number && a->number == b->number && a->capture == b->capture;
+}
+
+/* Only the marked rows, and these without nested ones: or all. Returns the number; all NULL: counts
+ * them. */
+static size_t gather(const struct row_leaf *row_leaves, size_t n, bool marked, struct alike **all)
+{
 	size_t found = 0;
 
-	*ret_n = 0;
 	for (size_t i = 0; i < n; i++) {
-		found += row_leaves[i].leaf->errors ? row_leaves[i].leaf->errors->n : 0;
-	}
-	all = malloc((found + 1) * sizeof(struct alike *));
-	for (size_t i = 0; all && i < n; i++) {
-		const struct leaf_errors *e = row_leaves[i].leaf->errors;
+		const struct row_leaf *l = &row_leaves[i];
 
-		if (e && e->n > 0) {
-			memcpy(all + *ret_n, e->items, e->n * sizeof(struct alike *));
-			*ret_n += e->n;
-		}
-	}
-	if (all && *ret_n > 1) {
-		qsort(all, *ret_n, sizeof(struct alike *), compare_alike);
-	}
-	return all;
-}
-
-static double sum_of(const struct alike *a, size_t i)
-{
-	return a && i < a->n_measures ? a->sums[i] : 0;
-}
-
-static void add_up(const struct groups *g, const struct row_leaf *row_leaves, size_t n,
-		   struct alike *const *all, size_t n_all, double *errors)
-{
-	for (size_t i = 0; i < g->n_measures; i++) {
-		double squares = 0;
-
-		for (size_t k = 0, next; k < n_all; k = next) {
-			double sum = 0;
-
-			for (next = k; next < n_all && all[next]->id == all[k]->id; next++) {
-				sum += sum_of(all[next], i);
+		for (struct alike *a = l->leaf->errors; a; a = a->next) {
+			if (marked && (!l->self || !l->row->is_marked)) {
+				break;
 			}
-			squares += sum * sum;
+			if (all) {
+				all[found] = a;
+			}
+			found++;
 		}
-		for (size_t k = 0; k < n; k++) {
-			squares += row_leaves[k].leaf->errors
-					   ? sum_of(row_leaves[k].leaf->errors->others, i)
-					   : 0;
+	}
+	return found;
+}
+
+/* By measure. False: out of memory. */
+static bool add_up(const struct groups *g, const struct row_leaf *row_leaves, size_t n, bool marked,
+		   double *errors)
+{
+	size_t n_all = gather(row_leaves, n, marked, NULL);
+	struct alike **all = malloc((n_all + 1) * sizeof(struct alike *));
+
+	if (!all) {
+		return false;
+	}
+	gather(row_leaves, n, marked, all);
+	if (n_all > 1) {
+		qsort(all, n_all, sizeof(struct alike *), compare_alike);
+	}
+	for (size_t i = 0; i < g->n_measures; i++) {
+		double squares = 0, sum = 0;
+
+		for (size_t k = 0; k < n_all; k++) {
+			sum += i < all[k]->n_measures ? all[k]->sums[i] : 0;
+			if (k + 1 == n_all || !are_alike(all[k], all[k + 1])) {
+				squares += all[k]->number ? sum * sum : sum;
+				sum = 0;
+			}
 		}
 		errors[i] = sqrt(squares);
 	}
+	free(all);
+	return true;
 }
 
 static bool finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n)
 {
 	double *errors = texts_take(&g->row_texts, g->n_measures * sizeof(*errors));
-	size_t n_all;
-	struct alike **all = gather(row_leaves, n, &n_all);
+	struct group *row = row_leaves->row;
 
-	if (errors && all) {
-		add_up(g, row_leaves, n, all, n_all, errors);
-		*(row_leaves->self ? &row_leaves->row->self_error : &row_leaves->row->total_error) =
-			errors;
-	}
-	free(all);
-	return errors && all;
+	*(row_leaves->self ? &row->self_error : &row->total_error) = errors;
+	return errors && add_up(g, row_leaves, n, false, errors);
 }
 
 int errors_finish_rows(struct groups *g)
@@ -226,53 +182,20 @@ int errors_finish_rows(struct groups *g)
 	return ok ? 0 : -ENOMEM;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-	uintptr_t x = (uintptr_t) * (struct group *const *)a,
-		  y = (uintptr_t) * (struct group *const *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The errors of records in these rows themselves, without nested rows; rows are in order. NULL: out
- * of memory. */
-static struct row_leaf *row_leaves_in(const struct groups *g, struct group *const *rows, size_t n,
-				      size_t *ret_n)
-{
-	struct row_leaf *found = malloc((g->n_row_leaves + 1) * sizeof(*found));
-
-	*ret_n = 0;
-	for (size_t i = 0; found && i < g->n_row_leaves; i++) {
-		if (g->row_leaves[i].self &&
-		    bsearch(&g->row_leaves[i].row, rows, n, sizeof(struct group *), compare_rows)) {
-			found[(*ret_n)++] = g->row_leaves[i];
-		}
-	}
-	return found;
-}
-
 double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n)
 {
-	struct group **sorted = malloc((n + 1) * sizeof(struct group *));
 	double *errors = calloc(g->n_measures, sizeof(*errors));
-	struct row_leaf *row_leaves = NULL;
-	struct alike **all = NULL;
-	size_t n_row_leaves, n_all;
+	bool ok;
 
-	if (sorted && n > 0) {
-		memcpy(sorted, rows, n * sizeof(struct group *));
-		qsort(sorted, n, sizeof(struct group *), compare_rows);
+	for (size_t i = 0; i < n; i++) {
+		rows[i]->is_marked = true;
 	}
-	row_leaves = sorted ? row_leaves_in(g, sorted, n, &n_row_leaves) : NULL;
-	all = row_leaves ? gather(row_leaves, n_row_leaves, &n_all) : NULL;
-	if (all && errors) {
-		add_up(g, row_leaves, n_row_leaves, all, n_all, errors);
-	} else {
+	ok = errors && add_up(g, g->row_leaves, g->n_row_leaves, true, errors);
+	for (size_t i = 0; i < n; i++) {
+		rows[i]->is_marked = false;
+	}
+	if (!ok) {
 		free(errors);
-		errors = NULL;
 	}
-	free(all);
-	free(row_leaves);
-	free(sorted);
-	return errors;
+	return ok ? errors : NULL;
 }

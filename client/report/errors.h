@@ -12,7 +12,6 @@ struct leaf;
 
 /* A record with errors. 0 or -ENOMEM. */
 int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record);
-void errors_free(struct leaf *leaf);
 
 /* Once all leaves belong to rows. 0 or -ENOMEM. */
 int errors_finish_rows(struct groups *g);

@@ -80,7 +80,6 @@ struct groups *groups_free(struct groups *g)
 	for (size_t i = 0; i < g->n_leaves; i++) {
 		free(g->leaves[i]->stats);
 		free(g->leaves[i]->timed);
-		errors_free(g->leaves[i]);
 		free(g->leaves[i]);
 	}
 	free_processes(g);
@@ -90,6 +89,7 @@ struct groups *groups_free(struct groups *g)
 	free(g->columns);
 	free(g->row_leaves);
 	map_deinit(&g->known_kinds);
+	map_deinit(&g->known_alike);
 	free(g->leaves);
 	map_deinit(&g->known_leaves);
 	free(g->rows);

@@ -67,6 +67,7 @@ struct group {
 	/* Standard errors of the sums, one a measure, where values were sampled (errors.h). NULL:
 	 * they were counted. */
 	const double *self_error, *total_error;
+	bool is_marked;		    /* errors.c */
 	const struct group *before; /* the same row in the capture that is compared with; view.h */
 	const struct group
 		*origin; /* of such a row: the one that the other capture's groups have */

@@ -32,8 +32,8 @@ struct leaf {
 	const struct scope *op;
 	struct kind *kind; /* of all of them; NULL: their metrics took no turns */
 	struct sample *stats;
-	struct part *timed; /* sums over launches whose time is known, one for each measure */
-	struct leaf_errors *errors; /* of sampled records; NULL: there are none */
+	struct part *timed;   /* sums over launches whose time is known, one for each measure */
+	struct alike *errors; /* of sampled records; NULL: there are none */
 	enum { WANTED_UNKNOWN, WANTED, UNWANTED } wanted; /* where.c */
 };
 
@@ -112,7 +112,7 @@ struct groups {
 	bool turns;	  /* metrics of some capture were measured in turns */
 	bool takes_turns; /* metrics of the current capture were measured in turns */
 	size_t n_captures;
-	struct map known_kinds;
+	struct map known_kinds, known_alike;
 	size_t n_kinds;
 	struct sums sums;
 	struct row_leaf *row_leaves; /* where metrics take turns or values have errors */
