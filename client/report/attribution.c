@@ -313,6 +313,8 @@ int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
 		return -ENOMEM;
 	}
 	take_scope(ret, scope);
+	ret->seq = found->seq;
+	ret->step_number = found->step;
 	ret->layer_site = found->forward ? found->forward->id : 0;
 	scope = found->forward ? scopes_of_site(scopes, found->forward) : NULL;
 	if (scope) {

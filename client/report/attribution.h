@@ -62,8 +62,8 @@ struct attributor *attributor_free(struct attributor *a); /* takes NULL, returns
 int attributor_take(struct attributor *a, const struct gpuctr_record *record,
 		    struct attribution *ret);
 
-/* The same of all records of a file with this launch, but for step_number and seq: by what the
- * writer has found. */
+/* The same of a record of a file, by what its writer has found. Of records of one launch only seq
+ * and step_number differ. */
 int attribution_read(struct scopes *scopes, const struct gpuctr_record *record,
 		     const struct store_found *found, struct attribution *ret);
 

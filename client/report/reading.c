@@ -117,8 +117,10 @@ static int attribute(struct reading *r, const struct gpuctr_record *record,
 			     ? 0
 			     : attribution_read(r->handler->scopes, record, found, what);
 
-	what->step_number = record->site ? found->step : -1;
-	what->seq = record->site ? found->seq : -1;
+	if (what->scope) {
+		what->step_number = found->step;
+		what->seq = found->seq;
+	}
 	*ret = what;
 	return result;
 }
