@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/text.h"
 #include "client/report/counted.h"
 #include "client/report/flame.h"
 #include "client/report/groups.h"
-#include "client/report/labels.h"
 #include "client/report/names.h"
 #include "client/report/peaks.h"
 #include "client/report/stack_frames.h"
@@ -44,10 +44,9 @@ struct page {
 	struct timeline timeline;
 	struct counted counted; /* of whole GPUs; by samples that captures keep */
 	struct stack_frames frames;
-	size_t *measures;      /* of each value, in the groups */
-	double *values;	       /* of one record: its time, and the columns that add up */
-	size_t *columns;       /* of each value: its column in the present capture, or NO_COLUMN */
-	char **names, **units; /* of each value */
+	size_t *measures; /* those of the first capture that add up, by their numbers in groups */
+	size_t *columns;  /* of each: its column in the present capture, or NO_COLUMN */
+	double *values;	  /* of each, of one record */
 	size_t n_values;
 	char *command;		/* of the first capture */
 	struct buf runs;	/* the captures, as the elements of a JSON array */
@@ -102,12 +101,6 @@ struct page *page_free(struct page *p)
 	timeline_deinit(&p->timeline);
 	counted_deinit(&p->counted);
 	stack_frames_deinit(&p->frames);
-	for (size_t i = 0; i < p->n_values; i++) {
-		free(p->names[i]);
-		free(p->units[i]);
-	}
-	free(p->names);
-	free(p->units);
 	free(p->measures);
 	free(p->values);
 	free(p->columns);
@@ -120,45 +113,36 @@ struct page *page_free(struct page *p)
 
 /* --- captures -------------------------------------------------------------------------------- */
 
-static int add_value(struct page *p, const char *name, const char *unit)
+static int choose_values(struct page *p)
 {
-	size_t i = p->n_values;
-
-	p->names[i] = strdup(name);
-	p->units[i] = strdup(unit ? unit : "");
-	p->n_values++;
-	return p->names[i] && p->units[i] ? 0 : -ENOMEM;
-}
-
-static int choose_values(struct page *p, const struct gpuctr_plan *plan)
-{
-	size_t n = plan->n_columns + 1;
+	const struct measure *measures;
+	size_t n = groups_measures(p->stacks, &measures);
 	int r;
 
-	p->names = calloc(n, sizeof(char *));
-	p->units = calloc(n, sizeof(char *));
+	p->measures = calloc(n, sizeof(size_t));
 	p->columns = calloc(n, sizeof(size_t));
 	p->values = calloc(n, sizeof(double));
-	if (!p->names || !p->units || !p->columns || !p->values) {
+	if (!p->measures || !p->columns || !p->values) {
 		return -ENOMEM;
 	}
-	r = add_value(p, "time", "nanosecond");
-	for (size_t i = 0; i < plan->n_columns && r == 0; i++) {
-		if (groups_adds_up(plan->columns[i].name)) {
-			r = add_value(p, plan->columns[i].name, plan->columns[i].unit);
-		}
+	for (size_t i = 0; i < n; i++) {
+		p->measures[p->n_values] = i;
+		p->n_values += measures[i].adds_up;
 	}
-	r = r ? r : timeline_init(&p->timeline, p->n_values);
+	r = timeline_init(&p->timeline, p->n_values);
 	return r ? r : counted_init(&p->counted, p->n_values);
 }
 
 /* Captures may have their columns in different orders, and lack some. */
 static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 {
+	const struct measure *measures;
+
+	groups_measures(p->stacks, &measures);
 	for (size_t v = 1; v < p->n_values; v++) {
 		p->columns[v] = NO_COLUMN;
 		for (size_t i = 0; i < plan->n_columns; i++) {
-			if (strcmp(plan->columns[i].name, p->names[v]) == 0) {
+			if (strcmp(plan->columns[i].name, measures[p->measures[v]].name) == 0) {
 				p->columns[v] = i;
 			}
 		}
@@ -210,9 +194,9 @@ int page_capture(struct page *p, const struct store_info *info)
 {
 	int r = 0;
 
-	if (!p->names) {
+	if (!p->command) {
 		p->command = strdup(info->command);
-		r = p->command ? choose_values(p, &info->plan) : -ENOMEM;
+		r = p->command ? choose_values(p) : -ENOMEM;
 	}
 	add_run(&p->runs, info);
 	if (r == 0) {
@@ -241,17 +225,17 @@ void page_process(struct page *p, const struct gpuctr_process *process)
 	}
 }
 
-static void take_values(struct page *p, const struct gpuctr_record *record)
+static void take_values(struct page *p, double time, const double *of_columns)
 {
-	p->values[0] = record->duration_ns < 0 ? 0 : (double)record->duration_ns;
+	p->values[0] = time;
 	for (size_t v = 1; v < p->n_values; v++) {
-		p->values[v] = p->columns[v] == NO_COLUMN ? NAN : record->values[p->columns[v]];
+		p->values[v] = p->columns[v] == NO_COLUMN ? NAN : of_columns[p->columns[v]];
 	}
 }
 
 void page_record(struct page *p, const struct gpuctr_record *record)
 {
-	take_values(p, record);
+	take_values(p, record->duration_ns < 0 ? 0 : (double)record->duration_ns, record->values);
 	timeline_add(&p->timeline, record->start_ns, p->values);
 }
 
@@ -268,10 +252,7 @@ int page_samples(struct page *p, const struct store_samples *samples)
 			of_column[t->column] +=
 				t->weight * samples->values[i * plan->n_metrics + t->metric];
 		}
-		p->values[0] = NAN;
-		for (size_t v = 1; v < p->n_values; v++) {
-			p->values[v] = p->columns[v] == NO_COLUMN ? NAN : of_column[p->columns[v]];
-		}
+		take_values(p, NAN, of_column);
 		counted_add(&p->counted, samples->gpu, samples->times[i][0], samples->times[i][1],
 			    p->values);
 	}
@@ -281,46 +262,27 @@ int page_samples(struct page *p, const struct store_samples *samples)
 
 /* --- sums of all launches -------------------------------------------------------------------- */
 
-/* All groups were given the same captures, so that these number their measures alike. */
-static int find_measures(struct page *p)
-{
-	const struct measure *measures;
-	size_t n = groups_measures(p->stacks, &measures);
-
-	p->measures = calloc(p->n_values + 1, sizeof(*p->measures));
-	for (size_t v = 1; p->measures && v < p->n_values; v++) {
-		for (size_t i = MEASURE_TIME + 1; i < n; i++) {
-			if (strcmp(measures[i].name, p->names[v]) == 0) {
-				p->measures[v] = i;
-			}
-		}
-	}
-	return p->measures ? 0 : -ENOMEM;
-}
-
 /* Makes the bins, which hold what was measured, add up to what all launches did. */
 static void scale_timeline(struct page *p)
 {
-	const struct groups *kernels = p->views[VIEW_KERNEL];
+	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
 
 	for (size_t v = 0; v < p->n_values; v++) {
 		double *sums = &p->timeline.sums[v * TIMELINE_BINS], sum = 0;
-		double all = groups_all(kernels)->own[p->measures[v]].sum;
 
 		for (size_t i = 0; i < p->timeline.n_bins; i++) {
 			sum += sums[i];
 		}
 		for (size_t i = 0; i < p->timeline.n_bins && sum > 0; i++) {
-			sums[i] *= all / sum;
+			sums[i] *= all->own[p->measures[v]].sum / sum;
 		}
 	}
 }
 
 static int finish(struct page *p)
 {
-	int r = find_measures(p);
+	int r = stack_frames_make(&p->frames, p->stacks);
 
-	r = r ? r : stack_frames_make(&p->frames, p->stacks);
 	for (size_t i = VIEW_OP; i < p->n_views && r == 0; i++) {
 		r = groups_finish(p->views[i]);
 	}
@@ -335,15 +297,17 @@ static int finish(struct page *p)
 static void add_timeline(const struct page *p, struct json *j)
 {
 	const struct timeline *t = &p->timeline;
+	const struct measure *measures;
 
+	groups_measures(p->stacks, &measures);
 	json_begin(j, "timeline", '{');
 	json_u64(j, "bin_ns", t->bin_ns);
 	json_i64(j, "begin_ns", t->begin_ns);
 	json_begin(j, "measures", '[');
 	for (size_t v = 0; v < p->n_values; v++) {
 		json_begin(j, NULL, '{');
-		json_text(j, "name", p->names[v]);
-		json_text(j, "unit", p->units[v]);
+		json_text(j, "name", measures[p->measures[v]].name);
+		json_text(j, "unit", v == 0 ? "nanosecond" : measures[p->measures[v]].unit);
 		json_doubles(j, "sums", t->sums + v * TIMELINE_BINS, t->n_bins);
 		json_end(j, '}');
 	}
@@ -387,10 +351,43 @@ static void add_sampled(const struct page *p, struct json *j)
 	json_end(j, '}');
 }
 
+static char *join(const struct view *v, const struct group *row)
+{
+	CLEAN_BUF struct buf name = { 0 };
+
+	for (unsigned i = 0; i < v->keys->n; i++) {
+		buf_text(&name, i > 0 ? ", " : "");
+		buf_text(&name, *row->labels[i] ? row->labels[i] : TEXT_UNKNOWN);
+	}
+	return buf_take(&name);
+}
+
+/* Their keys, separated by commas, in at most width columns; no two are the same. */
+static char **shorten_labels(const struct view *v, const struct group *const *rows, size_t n,
+			     size_t width)
+{
+	char **joined = calloc(n + 1, sizeof(*joined)), **shown = NULL;
+	bool ok = joined != NULL;
+
+	for (size_t i = 0; ok && i < n; i++) {
+		joined[i] = join(v, rows[i]);
+		ok = joined[i] != NULL;
+	}
+	if (ok) {
+		shown = names_shorten((const char *const *)joined, n, width,
+				      v->keys->n == 1 && v->keys->keys[0] == KEY_KERNEL);
+	}
+	for (size_t i = 0; joined && i < n; i++) {
+		free(joined[i]);
+	}
+	free(joined);
+	return shown;
+}
+
 static void add_names(const struct view *v, struct json *j)
 {
 	size_t n = v->n_shown;
-	char **names = labels_shorten(v, (const struct group *const *)v->rows, n, NAME_WIDTH);
+	char **names = shorten_labels(v, (const struct group *const *)v->rows, n, NAME_WIDTH);
 
 	j->b->failed = j->b->failed || !names;
 	json_texts(j, "names", (const char *const *)names, names ? n : 0);
