@@ -131,7 +131,7 @@ static bool is_equal(const void *item, const void *key)
 	       a->domain == b->domain && a->kind == b->kind;
 }
 
-static const char *format_sizes(struct scopes *s, const char *list)
+static const char *add_sizes(struct scopes *s, const char *list)
 {
 	char text[MAX_SIZES_BYTES];
 
@@ -140,28 +140,6 @@ static const char *format_sizes(struct scopes *s, const char *list)
 		strcat(text, "..");
 	}
 	return texts_add_string(&s->texts, text);
-}
-
-/* A program has few lists in comparison with its operators. */
-static const char *add_sizes(struct scopes *s, const char *list)
-{
-	const char *kept, *sizes;
-	size_t slot;
-
-	if (!*list) {
-		return texts_add(&s->texts, "", 0);
-	}
-	slot = map_hash(list, strlen(list)) % SCOPE_SIZES_SLOTS;
-	if (s->sizes[slot].list && strcmp(s->sizes[slot].list, list) == 0) {
-		return s->sizes[slot].sizes;
-	}
-	kept = texts_add_string(&s->texts, list);
-	sizes = format_sizes(s, list);
-	if (kept && sizes) {
-		s->sizes[slot].list = kept;
-		s->sizes[slot].sizes = sizes;
-	}
-	return sizes;
 }
 
 static const struct scope *intern(struct scopes *s, struct scope *key);

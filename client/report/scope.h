@@ -33,14 +33,10 @@ struct scope {
 	bool optimizer;	   /* within a step of an optimizer */
 };
 
-enum { SCOPE_SIZES_SLOTS = 1 << 10, SCOPE_SITES_SLOTS = 1 << 12 };
+enum { SCOPE_SITES_SLOTS = 1 << 12 };
 
 struct scopes {
 	struct texts texts;
-	/* A direct-mapped cache of lists of sizes: the text in messages, and the text in scopes. */
-	struct {
-		const char *list, *sizes;
-	} sizes[SCOPE_SIZES_SLOTS];
 	struct map known;
 	/* A direct-mapped cache of the present capture's sites. */
 	struct {

@@ -263,21 +263,30 @@ static bool is_zero(const struct view *v, const struct group *row, const struct 
 	return v->n_measures > 1 || row->calls == 0;
 }
 
-static void skip_zero(struct view *v)
+/* What is gone was something. */
+static bool is_something(const struct view *v, const struct group *row)
 {
-	size_t n = 0;
+	return !is_zero(v, row, v->all) ||
+	       (row->before && !is_zero(v, row->before, v->all->before));
+}
 
-	for (size_t i = 0; i < v->n_rows; i++) {
-		const struct group *row = v->rows[i];
+static bool has_launches(const struct view *v, const struct group *row)
+{
+	return row->calls > 0;
+}
 
-		/* What is gone was something. */
-		if (!is_zero(v, row, v->all) ||
-		    (row->before && !is_zero(v, row->before, v->all->before))) {
+/* Returns how many rows go. */
+static size_t keep(struct view *v, bool (*is_kept)(const struct view *v, const struct group *row))
+{
+	size_t n = 0, had = v->n_rows;
+
+	for (size_t i = 0; i < had; i++) {
+		if (is_kept(v, v->rows[i])) {
 			v->rows[n++] = v->rows[i];
 		}
 	}
-	v->n_zero = v->n_rows - n;
 	v->n_rows = n;
+	return had - n;
 }
 
 static bool nests_by_operators(const struct view *v)
@@ -291,19 +300,6 @@ static bool is_by_self(const struct view *v)
 {
 	return v->nested && !v->all->before &&
 	       (nests_by_operators(v) || !(v->fields & FIELD_BIT(FIELD_TOTAL)));
-}
-
-static void skip_held(struct view *v)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < v->n_rows; i++) {
-		if (v->rows[i]->calls > 0) {
-			v->rows[n++] = v->rows[i];
-		}
-	}
-	v->n_held = v->n_rows - n;
-	v->n_rows = n;
 }
 
 /* Leaves out figures that would have no meaning here. */
@@ -437,10 +433,10 @@ int view_init(struct view *v, struct groups *groups, const struct view_options *
 	v->sorted_field = sort.field;
 	if (o->people && is_by_self(v) && sort.kind != SORT_TOTAL_LAUNCHES &&
 	    !(v->sorted_by && v->sorted_by->measure && sort.field == FIELD_TOTAL)) {
-		skip_held(v);
+		v->n_held = keep(v, has_launches);
 	}
 	if (o->skip_zero) {
-		skip_zero(v);
+		v->n_zero = keep(v, is_something);
 	}
 	v->n_shown = o->limit && o->limit < v->n_rows ? o->limit : v->n_rows;
 	r = sort_rows(v, &sort);
