@@ -74,16 +74,6 @@ int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_recor
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static int compare_row_leaves(const void *a, const void *b)
-{
-	const struct row_leaf *x = a, *y = b;
-
-	if (x->row != y->row) {
-		return (uintptr_t)x->row < (uintptr_t)y->row ? -1 : 1;
-	}
-	return x->self != y->self ? (x->self ? -1 : 1) : 0;
-}
-
 /* Those that are alike follow each other; those like no other are last. */
 static int compare_alike(const void *a, const void *b)
 {
@@ -155,31 +145,13 @@ static bool add_up(const struct groups *g, const struct row_leaf *row_leaves, si
 	return true;
 }
 
-static bool finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n)
+bool errors_finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n)
 {
 	double *errors = texts_take(&g->row_texts, g->n_measures * sizeof(*errors));
 	struct group *row = row_leaves->row;
 
 	*(row_leaves->self ? &row->self_error : &row->total_error) = errors;
 	return errors && add_up(g, row_leaves, n, false, errors);
-}
-
-int errors_finish_rows(struct groups *g)
-{
-	bool ok = true;
-
-	if (!g->sampled || g->n_row_leaves == 0) {
-		return 0;
-	}
-	qsort(g->row_leaves, g->n_row_leaves, sizeof(*g->row_leaves), compare_row_leaves);
-	for (size_t i = 0, next; ok && i < g->n_row_leaves; i = next) {
-		for (next = i + 1; next < g->n_row_leaves &&
-				   compare_row_leaves(&g->row_leaves[i], &g->row_leaves[next]) == 0;
-		     next++) {
-		}
-		ok = finish_row(g, g->row_leaves + i, next - i);
-	}
-	return ok ? 0 : -ENOMEM;
 }
 
 double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n)

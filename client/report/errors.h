@@ -4,17 +4,21 @@
 /* Standard errors of sums of records whose values have errors. Records that are alike share their
  * error, so these errors add up; the errors of others are independent, so their squares add up. */
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <gpuctr/gpuctr.h>
 
 struct group;
 struct groups;
 struct leaf;
+struct row_leaf;
 
 /* A record with errors. 0 or -ENOMEM. */
 int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record);
 
-/* Once all leaves belong to rows. 0 or -ENOMEM. */
-int errors_finish_rows(struct groups *g);
+/* Sets the errors of a row itself, or of its total, by all leaves of it. False: out of memory. */
+bool errors_finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n);
 
 /* Errors by measure of what is in n rows themselves, added up; free with free(). NULL: out of
  * memory. */

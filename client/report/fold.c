@@ -229,6 +229,41 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	return add_row_leaf(g, g->all, leaf, true) && add_row_leaf(g, g->all, leaf, false);
 }
 
+/* By row, self and kind: the order in which kinds are added up is that of their records. */
+static int compare(const void *a, const void *b)
+{
+	const struct row_leaf *x = a, *y = b;
+	const struct kind *k = x->leaf->kind, *l = y->leaf->kind;
+	uintptr_t left[] = { (uintptr_t)x->row, x->self, k ? k->number + 1 : 0 };
+	uintptr_t right[] = { (uintptr_t)y->row, y->self, l ? l->number + 1 : 0 };
+
+	for (int i = 0; i < 3; i++) {
+		if (left[i] != right[i]) {
+			return left[i] < right[i] ? -1 : 1;
+		}
+	}
+	return 0;
+}
+
+static bool finish_rows(struct groups *g, bool with_errors)
+{
+	const struct row_leaf *leaves = g->row_leaves;
+	bool ok = true;
+
+	if (g->n_row_leaves > 0) {
+		qsort(g->row_leaves, g->n_row_leaves, sizeof(*leaves), compare);
+	}
+	for (size_t i = 0, next; ok && i < g->n_row_leaves; i = next) {
+		for (next = i + 1; next < g->n_row_leaves && leaves[next].row == leaves[i].row &&
+				   leaves[next].self == leaves[i].self;
+		     next++) {
+		}
+		kinds_finish_row(g, leaves + i, next - i);
+		ok = !with_errors || !g->sampled || errors_finish_row(g, leaves + i, next - i);
+	}
+	return ok;
+}
+
 static bool begin_rows(struct groups *g)
 {
 	forget_rows(g);
@@ -252,10 +287,7 @@ int groups_finish_by(struct groups *g,
 			add_self(g, row, g->leaves[i]);
 		}
 	}
-	if (ok) {
-		kinds_finish_rows(g);
-	}
-	return ok ? 0 : -ENOMEM;
+	return ok && finish_rows(g, false) ? 0 : -ENOMEM;
 }
 
 int groups_finish(struct groups *g)
@@ -267,9 +299,5 @@ int groups_finish(struct groups *g)
 		ok = fold(g, g->leaves[i], seen);
 	}
 	free(seen);
-	if (!ok) {
-		return -ENOMEM;
-	}
-	kinds_finish_rows(g);
-	return errors_finish_rows(g);
+	return ok && finish_rows(g, true) ? 0 : -ENOMEM;
 }

@@ -146,5 +146,6 @@ uint64_t groups_hash(const void *const *dims, unsigned n);
 
 /* --- kinds.c. NULL: out of memory. */
 struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record);
-/* Adds sums of leaves whose metrics took turns, once all leaves belong to rows. */
-void kinds_finish_rows(struct groups *g);
+/* Adds, to a row itself or to its total, sums of leaves whose metrics took turns; those of one kind
+ * follow each other. */
+void kinds_finish_row(const struct groups *g, const struct row_leaf *leaves, size_t n);

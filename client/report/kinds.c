@@ -147,35 +147,15 @@ static void add_kind(const struct groups *g, const struct row_leaf *leaves, size
 	*(leaves[0].self ? &row->peak_bytes : &row->total_peak_bytes) += peak_bytes;
 }
 
-/* By row, self and kind: the order in which kinds are added up is that of their records. */
-static int compare(const void *a, const void *b)
+void kinds_finish_row(const struct groups *g, const struct row_leaf *leaves, size_t n)
 {
-	const struct row_leaf *x = a, *y = b;
-	const struct kind *k = x->leaf->kind, *l = y->leaf->kind;
-	uintptr_t left[] = { (uintptr_t)x->row, x->self, k ? k->number + 1 : 0 };
-	uintptr_t right[] = { (uintptr_t)y->row, y->self, l ? l->number + 1 : 0 };
+	for (size_t i = 0, next; i < n; i = next) {
+		const struct kind *kind = leaves[i].leaf->kind;
 
-	for (int i = 0; i < 3; i++) {
-		if (left[i] != right[i]) {
-			return left[i] < right[i] ? -1 : 1;
+		for (next = i + 1; next < n && leaves[next].leaf->kind == kind; next++) {
 		}
-	}
-	return 0;
-}
-
-void kinds_finish_rows(struct groups *g)
-{
-	if (!g->turns || g->n_row_leaves == 0) {
-		return;
-	}
-	qsort(g->row_leaves, g->n_row_leaves, sizeof(*g->row_leaves), compare);
-	for (size_t i = 0, next; i < g->n_row_leaves; i = next) {
-		for (next = i + 1; next < g->n_row_leaves &&
-				   compare(&g->row_leaves[i], &g->row_leaves[next]) == 0;
-		     next++) {
-		}
-		if (g->row_leaves[i].leaf->kind) {
-			add_kind(g, g->row_leaves + i, next - i);
+		if (kind) {
+			add_kind(g, leaves + i, next - i);
 		}
 	}
 }
