@@ -64,12 +64,6 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	*max_records = 0;
 }
 
-bool activity_is_started(struct activity *v)
-{
-	LOCK_SCOPE(&v->lock);
-	return v->started;
-}
-
 /* False: there is none behind these. */
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 			      CUpti_Activity **last, bool given_up)

@@ -29,6 +29,12 @@ static void flush(void *argument)
 	v->profiler->cuptiActivityFlushAll(0);
 }
 
+bool activity_is_started(struct activity *v)
+{
+	LOCK_SCOPE(&v->lock);
+	return v->started;
+}
+
 void activity_flush(struct activity *v)
 {
 	if (activity_is_started(v)) {
