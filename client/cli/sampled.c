@@ -254,7 +254,7 @@ static struct sampled_gpu *gpu_of(struct sampled *s, unsigned process, unsigned 
 
 /* --- items ----------------------------------------------------------------------------------- */
 
-static void add_item(struct sampled_gpu *gpu, const struct sampled_item *item)
+static void add_item(struct sampled_gpu *gpu, const struct attribution_kernel *item)
 {
 	if (!array_make_room(&gpu->items, sizeof(*gpu->items), gpu->n_items, &gpu->max_items)) {
 		gpu->owner->failed = true;
@@ -266,9 +266,10 @@ static void add_item(struct sampled_gpu *gpu, const struct sampled_item *item)
 static void add_unknown(struct sampled_gpu *gpu, int64_t start_ns, int64_t end_ns)
 {
 	if (start_ns < end_ns) {
-		add_item(gpu, &(struct sampled_item){ .start_ns = start_ns,
-						      .end_ns = end_ns < END_NS ? end_ns : END_NS,
-						      .record = SAMPLED_UNKNOWN });
+		add_item(gpu,
+			 &(struct attribution_kernel){ .start_ns = start_ns,
+						       .end_ns = end_ns < END_NS ? end_ns : END_NS,
+						       .id = SAMPLED_UNKNOWN });
 	}
 }
 
@@ -282,7 +283,8 @@ void sampled_unknown(struct sampled *s, int gpu, int64_t start_ns, int64_t end_n
 }
 
 /* What ran beside one that is too many has no value either. False: it is. */
-static bool add_running(struct sampled *s, struct sampled_gpu *gpu, const struct sampled_item *item)
+static bool add_running(struct sampled *s, struct sampled_gpu *gpu,
+			const struct attribution_kernel *item)
 {
 	if (s->n_items < SAMPLED_ITEMS_MAX) {
 		s->n_items++;
@@ -377,13 +379,13 @@ static void note_timeless(struct stream *stream, struct sampled_gpu *gpu,
 static bool add_kernel(struct sampled *s, struct sampled_gpu *gpu, struct stream *stream,
 		       const struct gpuctr_record *r, uint64_t step)
 {
-	const struct sampled_item item = { .start_ns = r->start_ns,
-					   .end_ns = r->start_ns + r->duration_ns,
-					   .sequence = stream->sequence,
-					   .step = step,
-					   .place = place_of(r),
-					   .shape = shape_of(r),
-					   .record = (uint32_t)s->n - 1 };
+	const struct attribution_kernel item = { .start_ns = r->start_ns,
+						 .end_ns = r->start_ns + r->duration_ns,
+						 .sequence = stream->sequence,
+						 .step = step,
+						 .place = place_of(r),
+						 .shape = shape_of(r),
+						 .id = s->n - 1 };
 
 	if (stream->lost_since_ns != 0) {
 		add_unknown(gpu, stream->lost_since_ns, r->start_ns);
@@ -453,12 +455,12 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 				       .copies = true };
 	struct sampled_gpu *gpu = gpu_of(s, copy->process, copy->device);
 	const struct stream *stream = find_stream(s, &wanted);
-	const struct sampled_item item = {
+	const struct attribution_kernel item = {
 		.start_ns = copy->start_ns,
 		.end_ns = copy->start_ns + copy->duration_ns,
 		.sequence = stream ? stream->sequence : 0,
 		.shape = (uint32_t)map_mix((uint64_t)copy->kind + 1, copy->bytes),
-		.record = SAMPLED_COPY,
+		.id = SAMPLED_COPY,
 	};
 
 	if (gpu && copy->kind == GPUCTR_COPY_LOST) {
@@ -473,7 +475,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 /* Values depend on the order, so the order does not depend on which record came first. */
 static int compare_items(const void *a, const void *b)
 {
-	const struct sampled_item *x = a, *y = b;
+	const struct attribution_kernel *x = a, *y = b;
 
 #define ORDER(member)                                  \
 	if (x->member != y->member) {                  \
@@ -538,23 +540,14 @@ static int give_items(struct sampled_part *part, int64_t until_ns)
 	int r = 0;
 
 	for (; r == 0 && part->next < gpu->n_items; part->next++) {
-		const struct sampled_item *item = &gpu->items[part->next];
+		const struct attribution_kernel *item = &gpu->items[part->next];
 
 		if (item->start_ns >= until_ns) {
 			break;
 		}
-		if (item->record == SAMPLED_UNKNOWN) {
-			r = attribution_lost(part->attribution, item->start_ns, item->end_ns);
-			continue;
-		}
-		r = attribution_kernel(part->attribution,
-				       &(struct attribution_kernel){ .id = item->record,
-								     .sequence = item->sequence,
-								     .step = item->step,
-								     .place = item->place,
-								     .shape = item->shape,
-								     .start_ns = item->start_ns,
-								     .end_ns = item->end_ns });
+		r = item->id == SAMPLED_UNKNOWN
+			    ? attribution_lost(part->attribution, item->start_ns, item->end_ns)
+			    : attribution_kernel(part->attribution, item);
 	}
 	return r;
 }

@@ -8,14 +8,9 @@
 
 enum { SAMPLED_GPUS_MAX = 64 };
 
-/* What attribution gets: a kernel, a copy, or a time of which nobody knows what ran. */
-struct sampled_item {
-	int64_t start_ns, end_ns;
-	uint64_t sequence, step, place;
-	uint32_t shape, record; /* SAMPLED_COPY, SAMPLED_UNKNOWN: none */
-};
+/* What is no record: in place of its number, the id that the attribution gives back. */
 #define SAMPLED_COPY UINT32_MAX
-#define SAMPLED_UNKNOWN (UINT32_MAX - 1)
+#define SAMPLED_UNKNOWN (UINT32_MAX - 1) /* a time of which nobody knows what ran */
 
 /* What a set's attribution has told of a record. */
 struct sampled_told {
@@ -47,8 +42,8 @@ struct sampled_part {
 struct sampled_gpu {
 	char uuid[64];
 	struct sampled *owner;
-	struct sampled_part *parts; /* n_sets */
-	struct sampled_item *items; /* in the order of time, once samples come */
+	struct sampled_part *parts;	  /* n_sets */
+	struct attribution_kernel *items; /* in the order of time, once samples come */
 	size_t n_items, max_items;
 	bool is_sorted;
 	int64_t begin_ns, last_ns; /* of all samples */
