@@ -193,7 +193,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	struct sampling *s = m->owner;
 	double all[SAMPLER_METRICS_MAX];
 
-	if (s->is_ready && m->is_joined && !m->strays) {
+	if (s->is_ready && !m->strays) {
 		for (size_t i = 0; i < s->n_metrics; i++) {
 			all[i] = s->sets[i] == m->set ? *values++ : NAN;
 		}

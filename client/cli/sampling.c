@@ -444,18 +444,11 @@ static bool fits(const struct sampling *s, const struct gpuctr_plan *plan)
 
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan)
 {
-	if (sampling_is_alone(s)) {
-		s->samplers[0].is_joined = true;
-		return true;
-	}
 	if (plan->n_metrics != s->n_metrics) {
 		say_usage("--mode sample: the daemon plans these metrics otherwise than a moment "
 			  "ago: "
 			  "try again");
 		return false;
-	}
-	for (size_t i = 0; i < s->n_samplers; i++) {
-		s->samplers[i].is_joined = true;
 	}
 	return fits(s, plan);
 }

@@ -42,8 +42,7 @@ struct sampling *sampling_begin(struct gpuctr *g, uv_loop_t *loop,
 /* Ends the samplers. Handles of the loop are closed with it. Takes NULL, returns NULL. */
 struct sampling *sampling_free(struct sampling *s);
 
-/* The trace was opened with this plan, which lives until its on_end; NULL without a trace. False:
- * told why. */
+/* The trace was opened with this plan, which lives until its on_end. False: told why. */
 bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan);
 
 /* The trace is ready. */

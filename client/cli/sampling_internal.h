@@ -19,9 +19,8 @@ struct sampler {
 	size_t set;	      /* of the next samples */
 	uint64_t interval_ns; /* of these; 0: as it began */
 	bool begun, ended;
-	bool strays;  /* it samples what it was not asked for */
-	bool is_told; /* why it is over */
-	bool is_joined;
+	bool strays;		/* it samples what it was not asked for */
+	bool is_told;		/* why it is over */
 	int64_t last_ns;	/* the end of its last sample; 0: none has come */
 	struct sampler_end end; /* but for its texts */
 	uint64_t lost;

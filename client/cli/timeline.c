@@ -54,7 +54,7 @@ void timeline_begin(struct run *run)
 	if (run->state != RUN_OPENING) {
 		return;
 	}
-	if (!sampling_join(run->sampling, NULL) || !sinks_open(&run->sinks)) {
+	if (!sinks_open(&run->sinks)) {
 		run_refuse(run, EXIT_REFUSED);
 		return;
 	}
