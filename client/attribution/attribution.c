@@ -388,7 +388,7 @@ static int drop_kernels(struct attribution *a, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		end_ns = w->kernels[i].k.end_ns > end_ns ? w->kernels[i].k.end_ns : end_ns;
-		attribution_tell(a, &w->kernels[i], ATTRIBUTION_LOST, NULL);
+		values_tell_state(a, &w->kernels[i], ATTRIBUTION_LOST, NULL);
 	}
 	r = window_add_lost(w, w->kernels[0].k.start_ns, end_ns);
 	w->kernels_used -= n;
@@ -432,18 +432,17 @@ int attribution_kernel(struct attribution *a, const struct attribution_kernel *k
 
 	int64_t after_ns = a->last_kernel_ns;
 
-	a->counts.kernels++;
 	effort_earn(&a->effort, a->options.metrics);
 	if (!time_is_good(k.start_ns, k.end_ns)) {
 		a->counts.bad_kernels++;
-		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
+		values_tell_state(a, &told, ATTRIBUTION_LOST, NULL);
 		return 0;
 	}
 	k.end_ns += k.end_ns == k.start_ns;
 	if (k.start_ns < after_ns ||
 	    (a->done_ns != INT64_MIN && k.start_ns < a->done_ns + a->shift_most_ns)) {
 		a->counts.late_kernels++;
-		attribution_tell(a, &told, ATTRIBUTION_LOST, NULL);
+		values_tell_state(a, &told, ATTRIBUTION_LOST, NULL);
 		return 0;
 	}
 	a->last_kernel_ns = k.start_ns;

@@ -70,11 +70,9 @@ struct attribution_options {
 };
 
 struct attribution_counts {
-	uint64_t kernels, samples;	     /* that came */
+	uint64_t samples;		     /* that came */
 	uint64_t bad_kernels, bad_samples;   /* counts of invalid times, and of invalid values */
 	uint64_t late_kernels, late_samples; /* that came out of their order, or overlap others */
-	uint64_t gaps;			     /* between samples */
-	uint64_t with_position, without_position, lost;
 	uint32_t positions;
 	int shift_known;
 	/* A sample's time + shift is the time of the kernels that made this metric. */

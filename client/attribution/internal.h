@@ -73,10 +73,6 @@ struct attribution {
 	uint32_t local_count;
 };
 
-/* tell.c: counts the kernel and calls the user's function. */
-void attribution_tell(struct attribution *a, const struct window_kernel *k,
-		      enum attribution_state state, const struct attribution_value *values);
-
 /* values.c */
 int values_grow(struct attribution *a, uint32_t positions);
 /* At the end: the shift is off by the same for all positions. */
@@ -84,5 +80,8 @@ int values_share_shift(struct attribution *a);
 void values_deinit(struct attribution *a);
 /* Attributes the first samples of the window. Positive: the effort is over. */
 int values_attribute(struct attribution *a, size_t samples);
-/* Reports a kernel that is complete. */
+/* Calls the user's function. */
+void values_tell_state(struct attribution *a, const struct window_kernel *k,
+		       enum attribution_state state, const struct attribution_value *values);
+/* The same of a kernel that is complete, with what is known of it. */
 void values_tell(struct attribution *a, size_t kernel);

@@ -162,10 +162,6 @@ static int on_count(void *user, const struct window_cell *cell)
 	struct window *w = &p->a->window;
 	uint32_t locals;
 
-	if (cell->sample > 0 &&
-	    w->samples[cell->sample].start_ns > w->samples[cell->sample - 1].end_ns) {
-		p->a->counts.gaps++;
-	}
 	if (cell->count > WINDOW_CROWD) {
 		for (size_t i = 0; i < cell->n_all; i++) {
 			w->kernels[cell->all[i]].crowded = 1;
@@ -559,6 +555,22 @@ static void note_given(struct tally *t, const struct window_kernel *k, double gi
 	t->end += s->end;
 }
 
+void values_tell_state(struct attribution *a, const struct window_kernel *k,
+		       enum attribution_state state, const struct attribution_value *values)
+{
+	int placed = !k->local && (state == ATTRIBUTION_MEASURED || state == ATTRIBUTION_AWAY);
+	struct attribution_result result = {
+		.id = k->k.id,
+		.position = placed ? k->position : ATTRIBUTION_NO_POSITION,
+		.state = state,
+		.values = values,
+	};
+
+	if (a->options.on_kernel) {
+		a->options.on_kernel(a->options.user, &result);
+	}
+}
+
 void values_tell(struct attribution *a, size_t kernel)
 {
 	struct window *w = &a->window;
@@ -593,7 +605,7 @@ void values_tell(struct attribution *a, size_t kernel)
 		}
 		note_given(&m->tallies[k->position], k, given, &s, edge_of(a, m, kernel, &s));
 	}
-	attribution_tell(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
+	values_tell_state(a, k, state, state == ATTRIBUTION_MEASURED && k->local ? values : NULL);
 }
 
 static int compare_shapes(const void *x, const void *y, void *user)
