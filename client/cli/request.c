@@ -53,19 +53,6 @@ const struct gpuctr_error *request_try(struct request *request, const char *sock
 	return request->g ? gpuctr_last_error(request->g) : &no_memory;
 }
 
-bool request_open(struct request *request, const char *socket)
-{
-	int r;
-
-	*request = (struct request){ 0 };
-	r = request_connect(socket, &request->g);
-	if (r) {
-		fail(request, r);
-		request->g = gpuctr_disconnect(request->g);
-	}
-	return r == 0;
-}
-
 void request_answer(struct request *request, const struct gpuctr_error *error)
 {
 	if (error) {
@@ -73,6 +60,17 @@ void request_answer(struct request *request, const struct gpuctr_error *error)
 		request->status = EXIT_VERB_FAILED;
 	}
 	request->done = true;
+}
+
+bool request_open(struct request *request, const char *socket)
+{
+	const struct gpuctr_error *why = request_try(request, socket);
+
+	if (why) {
+		request_answer(request, why);
+		request->g = gpuctr_disconnect(request->g);
+	}
+	return !why;
 }
 
 int request_finish(struct request *request, int result)

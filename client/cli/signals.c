@@ -97,20 +97,19 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 
 /* --- from outside ---------------------------------------------------------------------------- */
 
-static void handle(int signo)
+void signals_act(const struct sigaction *action)
 {
-	struct sigaction action = { .sa_sigaction = on_signal,
-				    .sa_flags = SA_SIGINFO | SA_RESTART };
-
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-		sigaddset(&action.sa_mask, ending[i]);
+		if (!is_ignored(ending[i])) {
+			sigaction(ending[i], action, NULL);
+		}
 	}
-	sigaddset(&action.sa_mask, SIGCHLD);
-	sigaction(signo, &action, NULL);
 }
 
 int signals_open(struct signals *s, const struct child *child, bool ignores)
 {
+	struct sigaction action = { .sa_sigaction = on_signal,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
 	int fds[2];
 	sigset_t set;
 
@@ -127,24 +126,19 @@ int signals_open(struct signals *s, const struct child *child, bool ignores)
 	handled.child = child;
 	handled.is_noted = 0;
 	handled.ignores = ignores;
-	handle(SIGCHLD);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-		if (!is_ignored(ending[i])) {
-			handle(ending[i]);
-		}
+		sigaddset(&action.sa_mask, ending[i]);
 	}
+	sigaddset(&action.sa_mask, SIGCHLD);
+	sigaction(SIGCHLD, &action, NULL);
+	signals_act(&action);
 	return 0;
 }
 
 void signals_release(struct signals *s)
 {
-	if (s->fd < 0) {
-		return;
-	}
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-		if (!is_ignored(ending[i])) {
-			signal(ending[i], SIG_DFL);
-		}
+	if (s->fd >= 0) {
+		signals_act(&(struct sigaction){ .sa_handler = SIG_DFL });
 	}
 }
 

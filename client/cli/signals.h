@@ -29,3 +29,5 @@ void signals_drop(struct signals *s);
 /* Gives SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 their default action again, where
  * they are not ignored. */
 void signals_release(struct signals *s);
+/* The same for another action, without a struct signals. */
+void signals_act(const struct sigaction *action);

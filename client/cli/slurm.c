@@ -31,6 +31,7 @@
 #include "client/cli/child.h"
 #include "client/cli/expand.h"
 #include "client/cli/say.h"
+#include "client/cli/signals.h"
 #include "proto/base/buf.h"
 #include "proto/base/clean.h"
 
@@ -330,20 +331,6 @@ static void on_signal(int signo)
 	}
 }
 
-static void handle_signals(void)
-{
-	static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-	struct sigaction action = { .sa_handler = on_signal,
-				    .sa_flags = SA_RESETHAND | SA_RESTART };
-	struct sigaction old;
-
-	for (size_t i = 0; i < ARRAY_SIZE(ending); i++) {
-		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
-			sigaction(ending[i], &action, NULL);
-		}
-	}
-}
-
 /* The exit status, or 128 + the signal. The lines of several steps are read one step after the
  * other: what a step writes meanwhile fits into its pipe, or waits. */
 static int finish(struct step *step, struct nodes *nodes)
@@ -371,10 +358,12 @@ static int finish(struct step *step, struct nodes *nodes)
 static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
 		     struct nodes *nodes)
 {
+	const struct sigaction action = { .sa_handler = on_signal,
+					  .sa_flags = SA_RESETHAND | SA_RESTART };
 	const char *step = strchrnul(o->selector.jobs.items[0], '.');
 	int worst = 0;
 
-	handle_signals();
+	signals_act(&action);
 	for (size_t i = 0; i < jobs->n; i++) {
 		struct strings words = { 0 };
 
