@@ -139,13 +139,11 @@ int groups_finish_by(struct groups *g,
  * nothing. NULL: out of memory. */
 const struct groups_launch *groups_find(struct groups *g, const struct gpuctr_record *record,
 					const struct attribution *what);
-/* The kernel's name, one of texts; NULL: out of memory. */
-const char *groups_kernel(struct groups *g, const struct gpuctr_record *record);
 /* The hash of one label for each key. */
 uint64_t groups_hash(const void *const *dims, unsigned n);
 
-/* --- kinds.c. NULL: out of memory. */
-struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record);
+/* --- kinds.c. kernel: its name, one of texts. NULL: out of memory. */
+struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record, const char *kernel);
 /* Adds, to a row itself or to its total, sums of leaves whose metrics took turns; those of one kind
  * follow each other. */
 void kinds_finish_row(const struct groups *g, const struct row_leaf *leaves, size_t n);

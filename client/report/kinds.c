@@ -49,14 +49,14 @@ static struct kind *new_kind(struct groups *g, const struct kind_key *key)
 	return kind->sums ? kind : NULL;
 }
 
-struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record)
+struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record, const char *kernel)
 {
 	struct kind_key key;
 	struct kind *kind;
 	uint64_t hash;
 
 	memset(&key, 0, sizeof(key)); /* and what lies between the members */
-	key.kernel = groups_kernel(g, record);
+	key.kernel = kernel;
 	key.capture = g->n_captures;
 	key.process = record->process;
 	key.graph = record->graph;
@@ -65,7 +65,7 @@ struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record)
 	key.dynamic_shared_bytes = record->dynamic_shared_bytes;
 	hash = hash_of(&key);
 	kind = map_find(&g->known_kinds, hash, is_kind, &key);
-	if (kind || !key.kernel) {
+	if (kind) {
 		return kind;
 	}
 	kind = new_kind(g, &key);

@@ -19,7 +19,7 @@ enum { RANGES_MAX = 16 };
 
 /* --- dimensions of a record ------------------------------------------------------------------ */
 
-const char *groups_kernel(struct groups *g, const struct gpuctr_record *record)
+static const char *kernel_text(struct groups *g, const struct gpuctr_record *record)
 {
 	return texts_add_string(&g->texts, record->kernel ? record->kernel->name : "");
 }
@@ -103,7 +103,7 @@ static const void *find_dim(struct groups *g, const struct gpuctr_record *record
 
 	switch (g->keys.keys[key]) {
 	case KEY_KERNEL:
-		return groups_kernel(g, record);
+		return kernel_text(g, record);
 	case KEY_NVTX:
 		return nests ? (const void *)what->scope : what->scope ? what->scope->path : "";
 	case KEY_RANGE:
@@ -239,7 +239,11 @@ static bool find_launch(struct groups *g, struct groups_launch *l,
 	}
 	if (!is_known) {
 		find_device(l, p, record);
-		kind = g->takes_turns ? kinds_find(g, record) : NULL;
+	}
+	if (!is_known && g->takes_turns) {
+		const char *kernel = kernel_text(g, record);
+
+		kind = kernel ? kinds_find(g, record, kernel) : NULL;
 	}
 	l->leaf = kind || !g->takes_turns ? find_leaf(g, l->dims, kind) : NULL;
 	return l->leaf != NULL;
