@@ -147,8 +147,7 @@ static void add_self(const struct groups *g, struct group *row, const struct lea
 	row->peak_ns += leaf->peak_ns;
 	row->op = row->op ? row->op : leaf->op;
 	for (size_t i = 0; !leaf->kind && i < g->n_measures; i++) {
-		row->own[i].n += leaf->stats[i].n;
-		row->own[i].sum += leaf->stats[i].sum;
+		part_add(&row->own[i], (struct part){ leaf->stats[i].n, leaf->stats[i].sum, 0 });
 	}
 	if (!leaf->kind) {
 		row->ranged += leaf->ranged;
@@ -161,11 +160,8 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 	row->total_calls += leaf->calls;
 	row->total_peak_ns += leaf->peak_ns;
 	for (size_t i = 0; !leaf->kind && i < g->n_measures; i++) {
-		row->total[i].n += leaf->stats[i].n;
-		row->total[i].sum += leaf->stats[i].sum;
-		row->timed[i].n += leaf->timed[i].n;
-		row->timed[i].sum += leaf->timed[i].sum;
-		row->timed[i].ns += leaf->timed[i].ns;
+		part_add(&row->total[i], (struct part){ leaf->stats[i].n, leaf->stats[i].sum, 0 });
+		part_add(&row->timed[i], leaf->timed[i]);
 	}
 	if (!leaf->kind) {
 		row->total_ranged += leaf->ranged;

@@ -7,13 +7,6 @@
 
 #include "client/report/groups_internal.h"
 
-static void add_part(struct part *part, double value, double ns)
-{
-	part->n++;
-	part->sum += value;
-	part->ns += ns;
-}
-
 /* What the operations of a launch take at the peaks of their precisions. NaN: not known of one.
  * Operations that are not known themselves are left out: their sum is not known either, or is of
  * the other launches alone. */
@@ -53,13 +46,15 @@ static void add_to_kind(const struct groups *g, struct leaf *leaf,
 
 	leaf->peak_ns = NAN;
 	if (record->clock != GPUCTR_CLOCK_NONE) {
-		add_part(&kind->sums[MEASURE_TIME], (double)record->duration_ns, 0);
+		part_add(&kind->sums[MEASURE_TIME],
+			 (struct part){ 1, (double)record->duration_ns, 0 });
 		kind->peak_bytes += peak_bytes_of(record, device);
 		kind->ranged += record->clock == GPUCTR_CLOCK_RANGE;
 	}
 	for (size_t i = 0; i < g->n_columns; i++) {
 		if (!isnan(record->values[i])) {
-			add_part(&kind->sums[g->columns[i]], record->values[i], 0);
+			part_add(&kind->sums[g->columns[i]],
+				 (struct part){ 1, record->values[i], 0 });
 		}
 	}
 }
@@ -78,14 +73,14 @@ static void add_record(struct groups *g, const struct groups_launch *launch,
 	leaf->ranged += record->clock == GPUCTR_CLOCK_RANGE;
 	if (timed) {
 		sample_add(&leaf->stats[MEASURE_TIME], ns);
-		add_part(&leaf->timed[MEASURE_TIME], ns, ns);
+		part_add(&leaf->timed[MEASURE_TIME], (struct part){ 1, ns, ns });
 	}
 	for (size_t i = 0; i < g->n_columns; i++) {
 		double value = record->values[i];
 
 		sample_add(&leaf->stats[g->columns[i]], value);
 		if (timed && !isnan(value)) {
-			add_part(&leaf->timed[g->columns[i]], value, ns);
+			part_add(&leaf->timed[g->columns[i]], (struct part){ 1, value, ns });
 		}
 	}
 	if (timed) {

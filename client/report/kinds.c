@@ -95,13 +95,6 @@ static struct part sum_of(const struct row_leaf *leaves, size_t n, size_t measur
 	return had.n == 0 ? had : (struct part){ calls, scale(had.sum, had.n, calls), 0 };
 }
 
-static void add_part(struct part *to, const struct part *part)
-{
-	to->n += part->n;
-	to->sum += part->sum;
-	to->ns += part->ns;
-}
-
 static void add_sums(const struct groups *g, const struct row_leaf *leaves, size_t n,
 		     uint64_t calls)
 {
@@ -111,10 +104,10 @@ static void add_sums(const struct groups *g, const struct row_leaf *leaves, size
 	for (size_t i = 0; i < g->n_measures; i++) {
 		struct part sum = sum_of(leaves, n, i, calls);
 
-		add_part(leaves[0].self ? &row->own[i] : &row->total[i], &sum);
+		part_add(leaves[0].self ? &row->own[i] : &row->total[i], sum);
 		sum.ns = time.sum;
 		if (!leaves[0].self && time.n > 0 && sum.n > 0) {
-			add_part(&row->timed[i], &sum);
+			part_add(&row->timed[i], sum);
 		}
 	}
 }

@@ -18,6 +18,13 @@ struct part {
 	double ns; /* where times are known: of these launches */
 };
 
+static inline void part_add(struct part *to, struct part part)
+{
+	to->n += part.n;
+	to->sum += part.sum;
+	to->ns += part.ns;
+}
+
 void sample_add(struct sample *s, double value);
 void sample_merge(struct sample *s, const struct sample *other);
 /* The sample's standard deviation; NaN for less than two values. */

@@ -152,13 +152,10 @@ static void add_group(const struct view *v, struct group *to, const struct group
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
 		sample_merge(&to->self[k], &row->self[k]);
-		to->own[k].n += row->own[k].n;
-		to->own[k].sum += row->own[k].sum;
+		part_add(&to->own[k], row->own[k]);
 		to->total[k] = to->own[k];
 		if (!v->nested) {
-			to->timed[k].n += row->timed[k].n;
-			to->timed[k].sum += row->timed[k].sum;
-			to->timed[k].ns += row->timed[k].ns;
+			part_add(&to->timed[k], row->timed[k]);
 		}
 	}
 	to->calls += row->calls;
