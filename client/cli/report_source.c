@@ -79,16 +79,17 @@ static int on_process(const struct store_process *process, void *userdata)
 	return 0;
 }
 
-static int on_record(const struct gpuctr_record *of_file, const struct attribution *what,
+static int on_record(const struct gpuctr_record *record, const struct attribution *what,
 		     void *userdata)
 {
 	struct report_source *s = userdata;
-	struct gpuctr_record copy = *of_file;
-	const struct gpuctr_record *record = s->sampled ? &copy : of_file;
+	struct gpuctr_record copy;
 	bool wanted;
 
 	if (s->sampled) {
+		copy = *record;
 		sampled_apply(s->sampled, s->next++, &copy);
+		record = &copy;
 	}
 	s->records++;
 	if (where_record(s->where, record, what, &wanted)) {
