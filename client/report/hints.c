@@ -51,8 +51,9 @@ enum { LABEL_KERNEL, LABEL_SHAPE };
 
 /* Pauses between kernels that were launched one after the other. */
 struct pace {
-	struct gpuctr_record last; /* its pointers are not used */
-	int64_t end_ns;		   /* of all until it */
+	unsigned process, device; /* of the last one */
+	uint64_t index;
+	int64_t end_ns; /* of all until it */
 	uint64_t n;
 	double busy_ns, paused_ns;
 };
@@ -105,8 +106,8 @@ struct hints *hints_free(struct hints *h)
 static void add_pause(struct pace *p, const struct gpuctr_record *record)
 {
 	int64_t end_ns = record->start_ns + record->duration_ns;
-	bool follows = record->process == p->last.process && record->device == p->last.device &&
-		       record->index == p->last.index + 1 && record->graph_node == 0;
+	bool follows = record->process == p->process && record->device == p->device &&
+		       record->index == p->index + 1 && record->graph_node == 0;
 
 	if (record->clock != GPUCTR_CLOCK_GPU || record->kind == GPUCTR_LAUNCH_GRAPH) {
 		*p = (struct pace){ .n = p->n, .busy_ns = p->busy_ns, .paused_ns = p->paused_ns };
@@ -118,7 +119,9 @@ static void add_pause(struct pace *p, const struct gpuctr_record *record)
 		p->paused_ns += fmax(0, (double)(record->start_ns - p->end_ns));
 	}
 	p->end_ns = follows && p->end_ns > end_ns ? p->end_ns : end_ns;
-	p->last = *record;
+	p->process = record->process;
+	p->device = record->device;
+	p->index = record->index;
 }
 
 void hints_record(struct hints *h, const struct gpuctr_record *record)
