@@ -49,7 +49,8 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->lacks[store_lack(info)]++;
-	if (info->end_code != GPUCTR_OK && !s->end_message) {
+	/* A run that ends has told the user. */
+	if (info->end_code != GPUCTR_OK && !s->open && !s->end_message) {
 		s->end_message = strdup(info->end_message);
 	}
 	s->end.error = s->end.error ? s->end.error : info->end_code;
