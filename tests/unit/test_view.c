@@ -250,19 +250,21 @@ TEST(what_is_kept_is_of_its_launch)
 	}
 }
 
-/* A process may be announced again, with another device. */
+/* A process may be announced again, with other devices. */
 TEST(what_is_kept_has_the_devices_of_its_process)
 {
+	const struct gpuctr_process without_devices = { .process = 1, .program = "p" };
 	struct groups *g = begin("device", &plan);
 	struct group **found;
 
 	add_process(g, 1, NULL, 0);
 	add_of_launch(g, 1, "a", 0, 1);
-	add_process(g, 1, NULL, 0);
+	assert_int_equal(groups_process(g, &without_devices), 0);
 	add_of_launch(g, 1, "a", 0, 1);
 	assert_int_equal(groups_finish(g), 0);
-	assert_int_equal(groups_rows(g, &found), 1);
-	assert_int_equal(found[0]->small, 2);
+	assert_int_equal(groups_rows(g, &found), 2);
+	assert_int_equal(found[0]->small, 1);
+	assert_int_equal(found[1]->small, 0);
 	groups_free(g);
 }
 
