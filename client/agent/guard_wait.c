@@ -275,7 +275,8 @@ static void spoil(struct ranges *r, size_t n)
 	}
 }
 
-/* A believed function ends without later launches, but may have been seen to wait for the CPU. */
+/* After a wait. A believed function ends without later launches, but may have been seen to wait for
+ * the CPU: a kernel that has ended meanwhile did not wait for this thread. */
 static void spoil_doubtful(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
@@ -298,9 +299,9 @@ bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream
 	if (limit_ns == 0) {
 		return false;
 	}
-	spoil_doubtful(c, r);
 	s = begin_wait(c, &r->guard);
 	done = wait_patiently(c, r, only, except, limit_ns, &s);
+	spoil_doubtful(c, r);
 	if (!done && s.mark < r->guard.n_marks) {
 		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs, where nothing moves */
 	}

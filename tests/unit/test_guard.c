@@ -287,6 +287,19 @@ GUARD_TEST(who_waits_for_the_cpu_is_not_counted_where_it_was_kept)
 	batch.launches = NULL;
 }
 
+/* A kernel that ends while another launch waits has not waited for that launch's thread. */
+GUARD_TEST(who_does_not_wait_for_the_cpu_is_counted_where_it_was_kept)
+{
+	who_ends_without_other_streams_is_believed(state);
+	batch.n = 2;
+	batch.launches = calloc(2, sizeof(*batch.launches));
+	assert_true(may_close(0, 1, 100 * US));
+	assert_true(may_close(0, 3, 300 * US));
+	assert_int_equal(batch.launches[1].fate, LAUNCH_DONE);
+	free(batch.launches);
+	batch.launches = NULL;
+}
+
 /* One whose kernel ended while a launch waited has let nobody wait: the GPU had only paused. */
 GUARD_TEST(who_ended_by_itself_is_counted)
 {
