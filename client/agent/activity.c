@@ -10,39 +10,39 @@
 #include "proto/base/clock.h"
 
 /* The length of a user range is longer than its kernel: it holds the range's markers, what the host
- * does between push and launch, and the loading of the kernel's module. So CUPTI's activity records
- * are collected as well, one a kernel, joined to its launch by the correlation id that CUPTI's
- * callback told. A graph gives one record, if whole graphs are traced and CUPTI can, else one for
- * each of its kernels, all with the id of the launch; these are told each for itself (graphs.c), or
- * together are the time of the graph.
+ * does between push and launch, and the loading of the kernel's module. So the agent also collects
+ * CUPTI's activity records, one per kernel, and joins each with its launch by the correlation id
+ * from CUPTI's callback. A graph gives one record if whole graphs are traced and CUPTI can trace
+ * them, else one for each of its kernels, all with the correlation id of the launch. The kernels'
+ * records are reported one by one (graphs.c), or together give the time of the graph.
  *
  * CUPTI asks for a buffer, fills it from when kernels are launched until they have ended, and gives
  * it back on a thread of its own, or inside of cuptiActivityFlushAll(). A flush returns the buffers
  * in which every record is complete, but waits for the kernel of a range that has been closed
- * (H200, CUPTI 2025.3): so it is made at the end of a batch, when nothing is under way, and costs
- * half a millisecond. Buffers are used again, and there are only so many: beyond that records are
- * given up, and their launches have no clock.
+ * (H200, CUPTI 2025.3): so the agent flushes at the end of a batch, when no kernel runs, which
+ * costs half a millisecond. Buffers are used again, and their number is limited: when all are in
+ * use, the agent discards records, and their launches have no clock.
  *
- * A flush that is forced also returns the buffers in which a kernel has not ended, and is dangerous
- * (buffers.c): so flushes are forced only for what does not come otherwise.
+ * A forced flush also returns the buffers in which a kernel has not ended, and is dangerous
+ * (buffers.c): so the agent forces a flush only for records that do not come otherwise.
  *
- * From some captures on all records of a thread had the correlation id of one launch, in all later
- * captures of the process as well (H100 and H200, CUPTI 2025.3): a launch's callback had been
- * turned off while the thread was within it. Ours stay on until a capture ends; others who use
- * CUPTI in the process may turn theirs off. Records that name a launch of one kernel for a second
- * time are not believed.
+ * If a launch's callback is turned off while a thread is inside the launch, all later records of
+ * that thread have the correlation id of that launch, also in later captures of the process (H100
+ * and H200, CUPTI 2025.3). The agent keeps its callbacks on until a capture ends, but other users
+ * of CUPTI in the process may turn theirs off. So if a second record names a launch of one kernel,
+ * the agent uses neither time.
  *
  * CUPTI measures a range with a kernel of its own, WaitNs. It belongs to no launch of the program,
- * so nobody expects its id; its name is compared as well. */
+ * so its correlation id was never announced; records with its name are skipped as well. */
 
 enum {
 	BUFFER_BYTES = 64 * 1024,
 	BUFFERS_MAX = 128,
 	BUFFER_AHEAD_BYTES = 1024 * 1024,
 	BUFFERS_AHEAD_MAX = 64,
-	STOP_PATIENCE_MS = 400,		       /* for kernels that have been launched */
-	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be told */
-	REPEATS_LEAST = 64, /* no two kernels should have one id, so few are enough */
+	STOP_PATIENCE_MS = 400, /* for the records of kernels that were launched before the end */
+	GRAPHS_CROWD = GRAPHS_KERNELS_MAX / 4, /* kernels that wait to be delivered */
+	REPEATS_LEAST = 64, /* repeated ids that prove the fault; without it there are none */
 };
 
 static struct activity *self;
@@ -64,7 +64,7 @@ static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *size, size_t *ma
 	*max_records = 0;
 }
 
-/* False: there is none behind these. */
+/* False: the buffer has no further record. */
 static bool take_some_records(struct activity *v, uint8_t *buffer, size_t valid,
 			      CUpti_Activity **last, bool given_up)
 {
@@ -120,7 +120,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 	v->dropped += dropped;
 	v->others.n_heard++;
 	buffers_take_back(&v->buffers, buffer);
-	/* Not while a capture ends, which has no thread to tell then. */
+	/* Not while a capture ends, because the thread that on_crowd() wakes has ended then. */
 	if (waited < GRAPHS_CROWD && v->graphs.n_kernels >= GRAPHS_CROWD && v->started &&
 	    v->on_crowd) {
 		v->on_crowd(v->userdata);
@@ -130,7 +130,7 @@ static void CUPTIAPI on_buffer_full(CUcontext context, uint32_t stream, uint8_t 
 
 /* --- launches --- */
 
-/* Of the capture before, which nobody took. */
+/* Frees copies of the previous capture that were never taken. */
 static void forget_copies(struct activity *v)
 {
 	free(v->copied);
@@ -145,7 +145,7 @@ static int begin(struct activity *v, const struct profiler *p)
 	lock_acquire(&v->lock);
 	buffers_begin(&v->buffers, v->patient ? BUFFER_AHEAD_BYTES : BUFFER_BYTES,
 		      v->patient ? BUFFERS_AHEAD_MAX : BUFFERS_MAX);
-	/* They are still there if tracing could not be stopped. */
+	/* The spans still exist if tracing could not be stopped. */
 	r = v->spans.v ? 0 : spans_init(&v->spans, v->patient ? SPANS_BITS_MANY : SPANS_BITS);
 	if (r == 0) {
 		v->profiler = p;
@@ -168,7 +168,7 @@ static int begin(struct activity *v, const struct profiler *p)
 static void end(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
-	v->started = false; /* buffers that CUPTI returns from now on are freed */
+	v->started = false; /* CUPTI's later buffers are freed */
 	v->copying = false;
 	buffers_end(&v->buffers);
 	spans_deinit(&v->spans);
@@ -187,9 +187,9 @@ static void trace_whole_graphs(struct activity *v)
 	copy_gate_open();
 }
 
-/* Where kernels of graphs are traced, also if nobody wants to know: a graph's copies and fills have
- * places in CUPTI's memory on the GPU, and if they are not traced these are never used again
- * (buffers.c). */
+/* If kernels of graphs are traced, copies are traced too, even if nobody wants them: CUPTI has
+ * places in its memory on the GPU for a graph's copies and fills, and never uses the places again
+ * if copies and fills are not traced (buffers.c). */
 static bool traces_copies(const struct activity *v)
 {
 	return v->copies || v->name_kernel;
@@ -207,7 +207,8 @@ static CUptiResult turn_on(struct activity *v)
 	return result;
 }
 
-/* In this order: turning kernels off first, the program ended in a fill sooner (copy_gate.c). */
+/* Kernels are turned off last: when they were first, programs crashed in a fill sooner
+ * (copy_gate.c). */
 static CUptiResult turn_off(struct activity *v)
 {
 	const struct profiler *p = v->profiler;
@@ -237,10 +238,10 @@ CUptiResult activity_trace(struct activity *v, bool on)
 	return result;
 }
 
-/* CUPTI keeps the times of kernels that it has not told of yet in memory of the GPU, which the
- * program may need, or in the host's. One thread launched 195,000 empty kernels a second with both;
- * in graphs 0.90 to 0.99 million ran a second with the host's, 0.97 to 1.12 with the GPU's (H200,
- * CUPTI 2025.3). */
+/* CUPTI keeps the times of kernels that it has not reported yet in GPU memory, which the program
+ * may need, or in host memory. One thread launched 195,000 empty kernels a second with either; in
+ * graphs 0.90 to 0.99 million kernels ran a second with host memory, 0.97 to 1.12 with GPU memory
+ * (H200, CUPTI 2025.3). */
 static void keep_times_in_host_memory(const struct profiler *p, bool on)
 {
 	uint8_t value = on;
@@ -250,7 +251,7 @@ static void keep_times_in_host_memory(const struct profiler *p, bool on)
 				     &value);
 }
 
-/* Once in a process, so that others' later callbacks are not replaced. */
+/* Registers once per process, so that callbacks which somebody else registers later stay. */
 static CUptiResult register_callbacks(struct others *o, const struct profiler *p)
 {
 	CUptiResult result =
@@ -292,7 +293,7 @@ void activity_expect(struct activity *v, uint32_t correlation)
 	}
 }
 
-/* Its time is waited for as well: it may be traced whole after all. */
+/* Announces the graph's own span, too: CUPTI may trace the graph as a whole after all. */
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph)
 {
 	if (v->spans.v) {

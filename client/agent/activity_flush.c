@@ -47,7 +47,7 @@ void activity_flush_quietly(struct activity *v)
 	activity_do_while_quiet(v, flush);
 }
 
-/* Also the buffers in which a kernel has not ended: the others in it have. */
+/* Also the buffers with a kernel that has not ended, for the sake of the other kernels in them. */
 static void flush_all(void *argument)
 {
 	struct activity *v = argument;
@@ -75,8 +75,8 @@ void activity_flush_forced(struct activity *v)
 	}
 }
 
-/* Whoever divides samples waits for copies and kernels that no launch waits for: a thread that
- * makes few may take minutes to fill a buffer. */
+/* The client divides samples among copies and kernels that no batch waits for; their buffer may
+ * take minutes to fill. */
 bool activity_hear(struct activity *v)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -92,8 +92,8 @@ bool activity_hear(struct activity *v)
 	return hears;
 }
 
-/* How many buffers that CUPTI had at the mark have not come back. Each comes when it is full, or in
- * a flush, and all kernels in it have ended. */
+/* The number of buffers that CUPTI had at the mark and has not returned. CUPTI returns a buffer
+ * once it is full or in a flush, when all kernels in it have ended. */
 static size_t count_marked(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
@@ -121,19 +121,19 @@ bool activity_flush_out(struct activity *v, unsigned patience_ms)
 	return marked == 0 || count_marked(v) < marked;
 }
 
-/* CUPTI does not say who has registered: cuptiActivityFlushAll() succeeds also where nobody has,
- * against cupti_activity.h (H200, CUPTI 2025.3), and so does every other call. Where the program
- * was first our callbacks replace its own: CUPTI gives us the buffers that it has of the program's.
- * They are left alone, and show it; nothing does where CUPTI has none yet. Where it comes later
- * CUPTI gives it our buffers, which it reads and frees, and asks it for those that follow. That
- * shows: records are missing, and even a forced flush, which returns every buffer, brings none of
- * those that CUPTI has from us, if it has asked for any. From then on nothing is turned off any
- * more, because the program may have turned it on as well. */
+/* CUPTI does not report who has registered: cuptiActivityFlushAll(), like every other call,
+ * succeeds even if nobody has, contrary to cupti_activity.h (H200, CUPTI 2025.3). If the program
+ * registered first, our callbacks replace its own, and CUPTI gives us the program's buffers, if it
+ * has any: such a buffer shows that the program was first, and the agent leaves it alone. If the
+ * program registers later, CUPTI gives it our buffers, which the program reads and frees, and asks
+ * it for new ones. The agent notices that records are missing, and that even a forced flush, which
+ * returns every buffer, brings none of ours. From then on the agent turns no tracing off, because
+ * the program may have turned it on as well. */
 
 enum { PAUSE_MS = 4 };
 
-/* CUPTI has buffers of ours, or has not asked for one though kernels were launched, and has
- * returned none since the last time that this was asked. */
+/* True: CUPTI has returned no buffer since the last call of this function, though it has some of
+ * ours, or it has asked for none though kernels were launched. */
 static bool is_silent(struct activity *v)
 {
 	struct others *o = &v->others;
@@ -146,15 +146,15 @@ static bool is_silent(struct activity *v)
 	return silent;
 }
 
-/* CUPTI asks others for buffers, or nobody yet. */
+/* True: CUPTI has not asked us for buffers: it asks others, or nobody yet. */
 static bool is_unasked(struct activity *v)
 {
 	LOCK_SCOPE(&v->lock);
 	return v->started && v->others.registered && v->others.n_asked == 0;
 }
 
-/* Where CUPTI has asked us for nothing, a forced flush would only return others' buffers, which is
- * dangerous for them (buffers.c). */
+/* If CUPTI has asked us for no buffer, a forced flush would only return other users' buffers, which
+ * is dangerous for them (buffers.c). */
 static void flush_and_look(struct activity *v)
 {
 	uint64_t forced_ns = v->forced_ns;
@@ -167,7 +167,8 @@ static void flush_and_look(struct activity *v)
 	v->others.are_there = v->forced_ns != forced_ns && is_silent(v);
 }
 
-/* Once while it stays so: a kernel that has not ended loses its time to a forced flush. */
+/* Looks only once while CUPTI stays silent, because a kernel that has not ended loses its time to a
+ * forced flush. */
 void activity_look_for_others(struct activity *v, bool missing, unsigned patience)
 {
 	struct others *o = &v->others;
@@ -178,9 +179,9 @@ void activity_look_for_others(struct activity *v, bool missing, unsigned patienc
 	}
 }
 
-/* Where nothing has shown it yet, nobody waits here: that CUPTI does not return what it has of ours
- * shows a moment later as well (activity_flush_out()), and the program has lost little. Records may
- * be late. */
+/* Does not wait if no sign of other users has been seen yet: activity_flush_out() soon notices
+ * whether CUPTI returns our buffers, and the program has lost little. Otherwise waits, because
+ * records may only be late. */
 void activity_look_for_others_at_end(struct activity *v, unsigned patience_ms)
 {
 	const struct timespec pause = { 0, PAUSE_MS * CLOCK_NS_PER_MS };

@@ -5,29 +5,29 @@
 
 #include "proto/base/clock.h"
 
-/* CUPTI has a place of 32 bytes for each kernel's times, which the GPU writes, and uses it again
- * when all the records of a block of 100,000 have been given back. For a record that it dropped,
- * because it was refused a buffer, it never does: 250,000 dropped ones took 10 MiB more, up to 1
- * GiB in all, and then no kernel has a time (H200, CUPTI 2025.3). So whoever cannot keep up is
- * given buffers all the same, to give up what is in them.
+/* CUPTI has a place of 32 bytes for each kernel's times, which the GPU writes. It uses a block of
+ * 100,000 places again when it has returned all records of the block. If CUPTI gets no buffer it
+ * drops a record, whose place it never uses again: 250,000 dropped records took 10 MiB more, up to
+ * 1 GiB in all, and then no kernel has a time (H200, CUPTI 2025.3). So a thread that is behind gets
+ * surplus buffers, and their records are discarded.
  *
- * A flush that is forced also returns the buffers in which a kernel has not ended. Programs whose
- * buffers were freed at once ended in one of some hundred captures, the one that was traced by a
- * SIGSEGV of CUPTI's own thread at the end of a record (H100, CUPTI 2025.3): most likely that
- * thread was still at work in such a buffer. So what a forced flush returns rests for two seconds
- * before it is used again or freed.
+ * A forced flush also returns the buffers in which a kernel has not ended. When such buffers were
+ * freed at once, programs crashed in one of some hundred captures; the one crash that was traced
+ * was a SIGSEGV of CUPTI's own thread at the end of a record (H100, CUPTI 2025.3). Most likely that
+ * thread was still writing such a buffer. So buffers from a forced flush rest for two seconds
+ * before they are used again or freed.
  *
  * CUPTI has one user of its records in a process: when the program registers itself, CUPTI gives
  * our buffers to the program, which frees them, and might give us the program's. So a buffer is
- * what malloc() returned and holds nothing of ours, and only those in the list of given ones are
+ * what malloc() returned, without data of our own, and only buffers in the list of given ones are
  * ours. */
 
 enum {
 	REST_MS = 2000,
-	REST_LEAST_MS = 200, /* where there are no other buffers */
+	REST_LEAST_MS = 200, /* if no other buffer is left */
 	SURPLUS_BYTES = 64 * 1024,
 	SURPLUS_MAX = 1024,
-	SURPLUS_MANY = 512, /* more than threads launch */
+	SURPLUS_MANY = 512, /* beyond this all records are discarded */
 };
 
 struct buffer_head {
@@ -35,7 +35,7 @@ struct buffer_head {
 	void *data; /* CUPTI wants 8 bytes of alignment */
 	size_t bytes;
 	uint64_t returned_ns;
-	unsigned mark; /* the last one before it was given */
+	unsigned mark; /* value of buffers.mark when CUPTI got the buffer */
 	bool surplus;
 };
 
@@ -78,7 +78,7 @@ static void discard(struct buffers *b, struct buffer_head *head)
 	forget(b, head);
 }
 
-/* Where in the list it is; NULL there: it is not ours. */
+/* The link in the list that points to the buffer; *link is NULL if the buffer is not ours. */
 static struct buffer_head **find_given(struct buffers *b, const void *data)
 {
 	struct buffer_head **at = &b->given;
@@ -118,7 +118,7 @@ static struct buffer_head *make(struct buffers *b, bool surplus)
 		forget(b, head);
 		return NULL;
 	}
-	lost = take_given(b, head->data); /* the program has freed it */
+	lost = take_given(b, head->data); /* the program has freed that buffer */
 	if (lost) {
 		forget(b, lost);
 	}

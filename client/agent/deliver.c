@@ -17,27 +17,28 @@
 #include "proto/wire/status.h"
 
 /* The queue is bounded in bytes. No launch waits for a reader: if a client reads more slowly than
- * its program measures, or not at all, the agent drops whole batches and counts their launches.
- * Only where the thread that evaluates batches is behind, the program's thread waits a little at
- * the end of a batch. Which of both it is, tells how long the thread waits for its socket. One
- * batch is kept for the next one, because page faults in a fresh image of some MiB cost more than
- * copying the data.
+ * its program measures, or not at all, the agent drops whole batches and counts their launches. If
+ * the delivering thread itself is behind, the program's thread waits a little at the end of a
+ * batch. How long the delivering thread waits for its socket shows which of the two is slow. The
+ * memory of one freed batch is kept for the next, because page faults in a fresh image of some MiB
+ * cost more than copying the data.
  *
- * Other messages any thread leaves, encoded at once, and goes on. What waits of them is bounded as
- * well, and what does not fit is counted.
+ * Any thread may leave other messages: it encodes them at once and goes on. The bytes of these
+ * messages are bounded as well; messages that do not fit are dropped and counted.
  *
- * The thread itself waits for a reader without a limit, so that the counts are exact once the
+ * The delivering thread waits for a reader without a limit, so that the counts are exact once the
  * reader goes on. A reader that has ended breaks the connection.
  *
- * The thread blocks all signals, so that the program's own threads handle them. When the connection
- * breaks, the thread goes on taking batches and drops them, so that the program never waits for a
- * daemon that has ended. */
+ * The delivering thread blocks all signals, so that the program's own threads handle them. When the
+ * connection breaks, the thread goes on taking batches and drops them, so that the program never
+ * waits for a daemon that has ended. */
 
 enum {
 	TICK_MS = 250,
-	READER_LAG_MS = 2,     /* a reader is behind that takes nothing for longer */
-	SLOW_PART = 2,	       /* or for longer than this part of a batch's time */
-	NOTICE_TIMEOUT_S = 60, /* for one that must not wait for the delivering thread */
+	READER_LAG_MS = 2, /* a reader that takes nothing for longer is behind */
+	SLOW_PART = 2, /* so is one that makes the thread wait longer than 1/SLOW_PART of a batch's
+			  time */
+	NOTICE_TIMEOUT_S = 60, /* for a notice that must not wait for the delivering thread */
 };
 
 void deliver_init(struct deliver *d)
@@ -263,7 +264,7 @@ void deliver_tell(struct deliver *d, int code, const char *remedy, const char *f
 	deliver_notice(d, code, text, remedy);
 }
 
-/* What the client could not notice, because it is not numbered. */
+/* Reports lost marks, ranges and notices, which leave no gap in the records' numbers. */
 static void tell_left_out(struct deliver *d)
 {
 	struct intern_left_out n = intern_left_out(d->intern);
@@ -310,8 +311,8 @@ static void tell_left_out(struct deliver *d)
 
 /* --- the connection, lent --- */
 
-/* The thread lends its connection while it makes calls that may hang. In between it does not use
- * the connection, so others may. */
+/* The thread lends its connection while it makes calls that may hang. Until it takes the connection
+ * back, only other threads use it. */
 static void lend_connection(struct deliver *d, bool lent)
 {
 	LOCK_SCOPE(&d->connection_lock);
@@ -329,10 +330,11 @@ void deliver_send_copies(struct deliver *d, const struct pack_copy *v, size_t n)
 
 /* --- the thread --- */
 
-/* Also if nothing has changed: who ends without a word may have launched since. */
+/* Sends the counts even if they are unchanged: counted_ns tells the daemon up to when they are
+ * complete if the process ends without goodbye. */
 static void send_progress(struct deliver *d)
 {
-	uint64_t counted_ns = clock_wall_ns(); /* launches before that are counted */
+	uint64_t counted_ns = clock_wall_ns(); /* all launches before this time are counted */
 	struct wire_message m = {
 		.type = WIRE_PROGRESS,
 		.progress = { d->welcome->capture, d->welcome->process, counters_read(d->counters),
@@ -352,8 +354,8 @@ void deliver_tell_progress(struct deliver *d)
 	}
 }
 
-/* The counter of a launch that has no values; NULL: the launch was measured. A launch whose kernel
- * has no number cannot be told: its name did not fit into what waits to be sent. */
+/* The counter for a launch that has no values; NULL: the launch was measured. A launch whose kernel
+ * has no id cannot be sent, because intern had no room for the kernel's name. */
 static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l, bool measured)
 {
 	if (l->function == 0 && l->fate == LAUNCH_DONE) {
@@ -371,7 +373,7 @@ static atomic_uint_fast64_t *count_of(struct counters *c, const struct launch *l
 	}
 }
 
-/* Launches that failed or are filtered leave no record; each is counted by its fate. */
+/* Removes launches that have no values from the batch, and counts each by its fate. */
 static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 			    const bool *measured)
 {
@@ -395,7 +397,7 @@ static size_t keep_measured(struct deliver *d, struct batch *b, double *values,
 	return kept;
 }
 
-/* Launches that stay without having been measured get no values. */
+/* Sets the values of launches that were not measured to NAN. */
 static void blank_others(struct deliver *d, const struct batch *b, double *values,
 			 const bool *measured)
 {
@@ -458,7 +460,7 @@ static void send_batch(struct deliver *d, struct batch *b, double *values, bool 
 			     "CUPTI could not evaluate some kernels (%s, %d)",
 			     host_result_name(b->host->v, result), result);
 	}
-	/* Images are kept whole, so their launches must stay numbered as in the image. */
+	/* An image is sent whole, so all its launches keep their places in the batch. */
 	if (d->welcome->selection.raw_images) {
 		kept = n;
 		blank_others(d, b, values, measured);
@@ -489,7 +491,7 @@ static void process_batch(struct deliver *d, struct batch *b)
 		return;
 	}
 	if (d->welcome->selection.raw_images && lacks_names(b)) {
-		drop(d, b); /* an image is told whole or not at all */
+		drop(d, b); /* an image is sent whole or not at all */
 		return;
 	}
 	if (d->on_batch) {
@@ -530,8 +532,7 @@ static struct batch *take_batch(struct deliver *d)
 	return b;
 }
 
-/* Is the next tick due? Then the time of the one after it is set here; deliver_kick() may make that
- * one due at once. */
+/* Is a tick due? If so, sets the time of the next tick, which deliver_kick() may bring forward. */
 static bool take_tick(struct deliver *d)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -545,7 +546,7 @@ static bool take_tick(struct deliver *d)
 	return due;
 }
 
-/* Processes a batch, and tells whose speed matters. */
+/* Processes a batch, and notes whether the reader was the slow part. */
 static void work_on(struct deliver *d, struct batch *b)
 {
 	uint64_t begin_ns = clock_now_ns(), waited_ns = atomic_load(&d->connection->waited_ns);
@@ -566,7 +567,7 @@ static bool tick(struct deliver *d, bool ending)
 	bool ends = true;
 
 	send_progress(d);
-	/* Marks and ranges do not wait for a kernel: they would only gather. */
+	/* Sends marks and ranges even without a kernel: otherwise they would pile up. */
 	pack_send(d->connection, d->welcome, d->intern, NULL, 0, NULL, d->next_index);
 	if (ending) {
 		return true;
@@ -594,8 +595,8 @@ static void send_notes(struct deliver *d)
 	buffer_deinit(&notes);
 }
 
-/* Waits, up to the next tick, for notes or a batch, and processes them; does the periodic work if
- * due. False: no further batch is expected, and none is queued. */
+/* Waits for notes or a batch until the next tick at most, and processes them; does the periodic
+ * work if it is due. False: no further batch is expected, and none is queued. */
 static bool work_once(struct deliver *d, bool *ending)
 {
 	bool was_ending = *ending;
@@ -617,7 +618,7 @@ static bool work_once(struct deliver *d, bool *ending)
 	return b || !was_ending;
 }
 
-/* Closes the queue, and counts batches that came in the last moment as dropped. */
+/* Closes the queue, and drops batches that were queued at the last moment. */
 static void drop_late(struct deliver *d)
 {
 	struct batch *b;

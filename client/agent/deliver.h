@@ -24,12 +24,12 @@ struct pack_copy;
 enum launch_fate {
 	LAUNCH_DONE,
 	LAUNCH_FAILED,	  /* the driver refused it */
-	LAUNCH_FILTERED,  /* the request's filter excludes the launch: of a recording, or
-			     a graph told as one */
+	LAUNCH_FILTERED,  /* the request's filter excludes the launch: in a recording, or a graph
+			     reported as one launch */
 	LAUNCH_DISTURBED, /* the range also counted other work */
 };
 
-/* One launch, as noted when the program made it. Numbers are intern's. */
+/* One launch, as noted when the program made it. The ids come from intern. */
 struct launch {
 	uint32_t function;
 	uint32_t grid[3], block[3];
@@ -39,28 +39,27 @@ struct launch {
 	uint32_t correlation, thread;
 	struct site_path path;
 	uint32_t set;
-	uint32_t graph; /* of a kernel of a graph, CUPTI's numbers of both; else 0 */
+	uint32_t graph; /* for a kernel of a graph: CUPTI's ids of the graph and the node; else 0 */
 	uint64_t graph_node;
-	uint64_t start_ns; /* unix time; see clock */
+	uint64_t start_ns; /* Unix time, of the clock named below */
 	uint64_t duration_ns;
 	uint8_t kind;  /* enum gpuctr_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
 	uint8_t clock; /* enum gpuctr_clock: the clock of start_ns and duration_ns */
 	uint8_t pass;  /* the pass that measured the launch */
-	bool timeless; /* more than one record named it */
+	bool timeless; /* more than one CUPTI record has its correlation id */
 };
 
-/* Launches that were measured together, with their counter data image. Launch i has the range in
- * the image whose name is i in decimal. */
+/* Launches that were measured together, with their counter data image. In the image, the range of
+ * launch i is named i in decimal. */
 struct batch {
 	struct list link;
 	struct launch *launches;
 	size_t n, room;
-	uint8_t *image; /* of image_size, in memory of image_room */
+	uint8_t *image; /* image_size bytes of data in image_room bytes of memory */
 	size_t image_size, image_room;
-	const struct host *host;      /* evaluates the image: the host of this chip, used by the
-					 delivering thread only */
-	const struct wire_plan *plan; /* the plan that was measured; NULL: the capture's */
+	const struct host *host;      /* evaluates the image; used by the delivering thread only */
+	const struct wire_plan *plan; /* plan that was measured; NULL: the capture's plan */
 	uint64_t index;		      /* index of the first launch, in a recording */
 };
 
@@ -77,21 +76,22 @@ struct deliver {
 	struct intern *intern;
 	struct counters *counters;
 	const struct wire_agent_welcome *welcome; /* plan, ids */
-	bool waits_for_reader;			  /* so do those who queue batches */
+	bool waits_for_reader;			  /* deliver_put() waits for the reader, too */
 	/* The daemon ended the capture, or the connection broke. */
 	void (*on_stop)(void *userdata);
-	/* on_idle, on_batch and on_end are called while the thread has lent its connection, because
-	 * they may hang. on_idle: about four times a second, to flush old batches. True: when the
-	 * capture stops, no further batch is expected. NULL: always. */
+	/* The thread lends its connection while it calls on_idle, on_batch and on_end, because they
+	 * may hang. It calls on_idle about four times a second, to flush old batches. on_idle
+	 * returns true if no further batch is expected once the capture stops. NULL: as if it
+	 * always returned true. */
 	bool (*on_idle)(void *userdata);
-	/* Called before b is evaluated, and may give it other launches; may be NULL. */
+	/* Called before b is evaluated; may replace the launches of b; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
-	/* Called by any thread for a batch that is dropped, before its launches are counted, some
-	 * of which it may take out; may be NULL. */
+	/* Any thread calls this for a batch that it drops, before it counts the batch's launches as
+	 * dropped. The function may remove launches from the batch; may be NULL. */
 	void (*on_drop)(void *userdata, struct batch *b);
 	void (*on_end)(void *userdata); /* called before the last message, goodbye; may be NULL */
-	/* Evaluates counter data that does not come from this GPU; NULL: evaluate_batch() does, or,
-	 * where the welcome is a trace's, each launch is a record without values. */
+	/* Evaluates counter data that does not come from this GPU. NULL: evaluate_batch() evaluates
+	 * it, or, if the welcome asks for a trace, each launch becomes a record without values. */
 	int (*evaluate)(void *userdata, const struct batch *b, double *values, bool *measured);
 	void *userdata;
 
@@ -100,22 +100,22 @@ struct deliver {
 	pthread_cond_t wake;	/* the thread has work */
 	pthread_cond_t drained; /* the thread has finished a batch, or has ended */
 	struct list queue;
-	struct batch *spare; /* the last one that was freed */
+	struct batch *spare; /* the last batch that was freed, to be used again */
 	size_t queued_bytes;
-	bool reader_is_slow;  /* the thread waited for the reader, most of all, at the last batch */
-	bool runs;	      /* the thread was started, and has not said goodbye */
-	uint64_t progress_ns; /* when the thread sent the counts last */
+	bool reader_is_slow;	     /* the last batch's time was mostly waiting for the reader */
+	bool runs;		     /* the thread was started, and has not sent goodbye */
+	uint64_t progress_ns;	     /* when the thread last sent the counts */
 	uint64_t next_tick_ns;	     /* when the thread next does its periodic work; 0: at once */
 	struct lock connection_lock; /* protects lent, and the connection while it is lent */
 	bool lent;
 	uint64_t next_index;
 	struct opened opened;
-	struct buffer notes; /* messages other than records, encoded, which the thread will send */
+	struct buffer notes; /* encoded messages other than records, which the thread will send */
 	size_t notes_dropped;
 };
 
 enum {
-	DELIVER_QUEUE_BYTES = 16 << 20, /* limit of the queue, which may always hold one batch */
+	DELIVER_QUEUE_BYTES = 16 << 20, /* limit of the queue; one batch may exceed it */
 	DELIVER_NOTES_BYTES = 1 << 20,
 };
 
@@ -134,25 +134,24 @@ bool deliver_deinit(struct deliver *d);
 struct batch *deliver_new_batch(struct deliver *d, size_t n);
 void deliver_free_batch(struct deliver *d, struct batch *b);
 
-/* Copies a counter data image into b; only then b has memory for it. -ENOMEM. */
+/* Copies a counter data image into b, and allocates the memory for it. -ENOMEM. */
 int deliver_copy_image(struct batch *b, const uint8_t *image, size_t bytes);
 
-/* Queues b; consumes it. If the queue is full, drops b and counts its launches as dropped: at once
- * where the reader is behind, unless readers are waited for, and after patience_ns where the
- * delivering thread is. */
+/* Queues b; consumes it. If the queue stays full, drops b and counts its launches as dropped: at
+ * once if the reader is slow and waits_for_reader is not set, else after patience_ns. */
 void deliver_put(struct deliver *d, struct batch *b, uint64_t patience_ns);
 
-/* Sends a message; may be called by any thread. The function encodes m at once; the thread sends it
- * later, before the next batch. Messages that DELIVER_NOTES_BYTES do not hold are left out. */
+/* Encodes m at once, on any thread; the delivering thread sends it before the next batch. Drops m
+ * if more than DELIVER_NOTES_BYTES would wait. */
 void deliver_note(struct deliver *d, const struct wire_message *m);
 
 /* Sends a notice to the user, with code, cause and remedy. */
 void deliver_notice(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* The same of r; nothing if its code is 0. */
+/* Sends r as a notice, unless its code is 0. */
 void deliver_refusal(struct deliver *d, const struct refusal *r);
 
-/* The same, of at most 511 bytes. */
+/* Sends a formatted notice; cuts its text off after 511 bytes. */
 void deliver_tell(struct deliver *d, int code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -160,20 +159,21 @@ void deliver_tell(struct deliver *d, int code, const char *remedy, const char *f
  * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* For the thread itself, in on_idle, on_batch and on_end: sends the counts if it is time to,
- * because the thread waits for something; or what moved bytes beside kernels. */
+/* Only for the delivering thread, within on_idle, on_batch and on_end. The first function sends the
+ * counts if they are due, for use while the thread waits; the second sends records of copies and
+ * fills. */
 void deliver_tell_progress(struct deliver *d);
 void deliver_send_copies(struct deliver *d, const struct pack_copy *v, size_t n);
 
-/* Does more wait to be sent than threads may add to? The delivering thread itself may. */
+/* Is the queue over its limit? Then only the delivering thread itself can add batches. */
 bool deliver_is_full(struct deliver *d);
 
-/* Makes the thread do its periodic work now. Gives up at by_ns, so a signal handler may call this.
- */
+/* Makes the thread do its periodic work now. Waits for the lock until by_ns at most, so a signal
+ * handler may call this. */
 void deliver_kick(struct deliver *d, uint64_t by_ns);
 
-/* Stops the capture, and waits until the thread has delivered all and sent goodbye, at most
- * timeout_ns. */
+/* Stops the capture. Waits at most timeout_ns until the thread has delivered all batches and sent
+ * goodbye. */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);

@@ -11,37 +11,37 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
-/* What a range makes wait, on an H200 with CUPTI 2025.3:
+/* What waits because of a range, on an H200 with CUPTI 2025.3:
  *
- * - The beginning of a range waits for all work given to the context before it, in every stream,
- *   and so does all work given after the range's end: copies and kernels without a range as well.
- *   With memory metrics the GPU waits, with SM metrics the CPU does, within push and pop. Start,
+ * - The beginning of a range waits for all work given to the context before it, in every stream.
+ *   All work given after the range's end waits likewise, also copies and kernels without a range.
+ *   With memory metrics the GPU waits; with SM metrics the CPU waits, within push and pop. Start,
  *   Stop and the configuration wait on the CPU with any metrics.
- * - While a range is open nothing waits: a kernel in it runs beside others.
+ * - While a range is open no work waits: a kernel in the range runs beside other kernels.
  *
  * So a kernel that waits for another one launched later never ends once its range is closed, and a
- * range that is opened while such a kernel runs never begins. A program with one stream of kernels
- * that wait for nothing cannot show it, and pays nothing: its ranges are opened and closed without
- * asking. Everybody else is asked:
+ * range that is opened while such a kernel runs never begins. A program with one stream, whose
+ * kernels wait for nothing, cannot deadlock in this way: the guard opens and closes its ranges
+ * without asking the driver. For other programs it asks:
  *
- * - A range is opened when the streams have nothing under way: the other streams, with metrics
- *   whose push does not wait, and all with the others.
- * - It is closed when its kernel has ended. A function whose kernels have ended PROOFS times before
- *   any other stream got work is believed, as long as launches go into one stream only.
+ * - The guard opens a range when all streams are idle. If the push of the metrics does not wait and
+ *   launches go into one stream only, that stream may be busy.
+ * - It closes the range when the kernel has ended. If kernels of a function have ended PROOFS times
+ *   before any other stream got work, it no longer asks for that function, as long as launches go
+ *   into one stream only.
  *
- * Waiting is asking again. But a kernel may wait for the very thread that asks: autotuners launch
- * one that spins until the CPU sets a flag before each kernel that they time. So a launch waits for
- * a moment only, and for longer only as the GPU has shown that it goes on by itself: while it moves
- * (it passes marks, streams run empty), and twice as long as the longest time after which something
- * ended while a launch waited. What is still under way when several launches have waited is waited
- * for twice as long by each.
+ * To wait, the guard asks again and again. But a kernel may wait for the very thread that asks:
+ * autotuners launch, before each kernel that they time, a kernel that spins until the CPU sets a
+ * flag. So a launch waits for a moment only. It waits longer while the GPU shows progress (it
+ * passes marks, streams run empty), and up to twice the longest time after which work ended while a
+ * launch waited. Once several launches have waited in vain, each further launch doubles the limit.
  *
- * After a wait in vain the range stays open (held), and what is launched meanwhile runs unmeasured,
- * until a later launch finds that the kernel has ended and nothing else is under way. A kernel that
- * was waited for in vain is not counted, because its time may contain the wait. A function to which
- * that happens twice is a suspect: its kernels are not waited for again, and with SM metrics, which
- * wait within CUPTI, they get no range. Known collectives are not waited for where a process uses
- * several GPUs: one thread often launches them one after another. */
+ * After a wait in vain the range stays open (held), and other launches run unmeasured, until a
+ * later launch finds that the kernel has ended and no other work is under way. The held kernel's
+ * values are not used, because its time may contain the wait. A function to which this happens
+ * twice is a suspect: launches no longer wait for its kernels, and with SM metrics, which wait
+ * within CUPTI, its kernels get no range. If a process uses several contexts, launches do not wait
+ * for known collectives, because one thread often launches them for one GPU after another. */
 
 enum { PROOFS = 4 };
 
@@ -51,7 +51,7 @@ void guard_init(struct guard *g)
 	streams_init(&g->streams);
 }
 
-/* They were given back, or ended with their context. */
+/* Forgets events that were destroyed, or ended with their context. */
 static void forget_events(struct guard *g)
 {
 	memset(g->marks, 0, sizeof(g->marks));
@@ -138,8 +138,8 @@ static void follow(struct guard *g, CUstream stream)
 	streams_add(&g->streams, stream);
 }
 
-/* May the launch be measured without asking any stream? Not in a pass whose push and pop block:
- * then nothing may be under way that waits for a later launch. */
+/* May the launch be measured without a query of any stream? Not in a pass whose push and pop block,
+ * because work under way may wait for a later launch. */
 static bool is_alone(const struct capture *c, struct guard *g, CUstream stream, uint32_t pass)
 {
 	return !c->passes.may_block[pass] && !guard_wait_is_wide(c) &&
@@ -181,7 +181,8 @@ static bool is_believed(struct capture *c, const struct guard *g, const struct g
 	       (!e || atomic_load(&e->in_vain) == 0);
 }
 
-/* Only where the guard asks: for the others this would be another call to the driver. */
+/* Records the event only for launches that the guard asks about, to save other launches the call.
+ */
 void guard_note_begin(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
@@ -199,7 +200,7 @@ bool guard_has_begun(struct capture *c, const struct guard *g)
 	return !g->began || c->profiler->cuEventQuery(g->begin) != CUDA_ERROR_NOT_READY;
 }
 
-/* The range stays open. waited: in vain. */
+/* Leaves the range open. waited: a launch waited for its kernel in vain. */
 static void hold(struct capture *c, struct ranges *r, const struct guard_launch *l, bool waited)
 {
 	struct guard *g = &r->guard;
@@ -213,8 +214,8 @@ static void hold(struct capture *c, struct ranges *r, const struct guard_launch 
 	guard_wait_watch(c, r, l->work, l->stream, waited);
 }
 
-/* A kernel of the function ended only when the thread that had waited for it in vain went on, which
- * may have let the kernel go. */
+/* Did a kernel of the function end only after the thread that had waited for it in vain went on?
+ * That thread may have released the kernel. */
 static bool has_ended_later(struct capture *c, const struct guard_launch *l)
 {
 	const struct suspect *e = suspects_find(&c->suspects, l->work);
@@ -222,7 +223,7 @@ static bool has_ended_later(struct capture *c, const struct guard_launch *l)
 	return e && atomic_load(&e->proofs) > 0;
 }
 
-/* Has the launch's kernel ended, or is it known that nothing waits for it? */
+/* Has the launch's kernel ended, or is it known to end without later launches? */
 static bool has_ended(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;
@@ -256,8 +257,8 @@ static bool has_ended(struct capture *c, struct ranges *r, const struct guard_la
 }
 
 /* Work given after a range's end waits for all work given before it, and with SM metrics so does
- * the thread that ends the range. Other work that was let in beside the range is among it, and may
- * itself wait for later work: so the range is closed only when there is none. */
+ * the thread that ends the range. Other work that began beside the range may itself wait for later
+ * work: so the range is closed only when no such work is under way. */
 static bool nothing_is_beside(struct capture *c, struct ranges *r)
 {
 	if (gate_is_disturbed(&r->gate)) {

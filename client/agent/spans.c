@@ -6,12 +6,12 @@
 
 /* A set-associative cache of fixed size: an id belongs to one set and may use any entry of the set.
  * CUPTI assigns ids in order to every call of the program, so sets follow the order of ids:
- * launches that follow each other use memory that does. Queued batches hold a few thousand
- * launches, far fewer than there are entries. Entries of a lost batch are replaced when they are
- * the oldest of their sets.
+ * consecutive launches use adjacent memory. Queued batches hold a few thousand launches, far fewer
+ * than there are entries. Entries of a lost batch are replaced when they are the oldest of their
+ * sets.
  *
- * Threads that launch write an entry's state only, and as one word, so they need no lock. An entry
- * may be replaced while its time is written: then the new state says that no time has come. */
+ * Threads that launch write only an entry's state, which is one word, so they need no lock. If an
+ * entry is replaced while its time is written, its new state has no HAS_COME flag. */
 
 enum { SINGLE = 1, HAS_COME = 2, IS_SHARED = 4, ID_SHIFT = 32 };
 
@@ -39,7 +39,7 @@ static struct spans_entry *find_set(struct spans *s, uint32_t correlation)
 	return s->v[correlation / SPANS_WAYS & ((UINT32_C(1) << s->bits) - 1)];
 }
 
-/* The i-th entry in which to look for an id: most are in their first one. */
+/* The i-th entry in which to look for an id; most ids are in the first. */
 static struct spans_entry *way(struct spans_entry *set, uint32_t correlation, uint32_t i)
 {
 	return &set[(correlation + i) % SPANS_WAYS];

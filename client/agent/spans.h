@@ -13,7 +13,8 @@ enum { SPANS_WAYS = 8, SPANS_BITS = 12, SPANS_BITS_MANY = 15 };
 
 struct span {
 	uint64_t begin_ns, end_ns;
-	bool is_shared; /* more than one part of a kernel has come: the times are not its own */
+	bool is_shared; /* more than one record of a single kernel has come: the times may be those
+			   of another */
 };
 
 struct spans_entry {
@@ -26,18 +27,18 @@ struct spans {
 	unsigned bits;
 };
 
-/* Zeroed before; after spans_deinit() it may be made again, and late spans are left out. bits:
+/* Needs zeroed memory. May follow spans_deinit(), after which late spans are ignored. bits:
  * SPANS_BITS, or SPANS_BITS_MANY where many launches are under way at once. */
 int spans_init(struct spans *s, unsigned bits); /* -ENOMEM */
 void spans_deinit(struct spans *s);
 
-/* Announces a launch whose span the caller will take; single: of one kernel. If its set is full,
- * the oldest launch of the set is forgotten. */
+/* Announces a launch whose span the caller will take; single: a launch of one kernel. If its set is
+ * full, the oldest launch of the set is forgotten. */
 void spans_expect(struct spans *s, uint32_t correlation, bool single);
 
 /* Adds the time of a part of a launch's work. The span is from the first begin to the last end of
- * all parts. False: no launch of this kind was announced, or it is of one kernel and has its time.
- */
+ * all parts. False: no launch of this kind was announced, or it is of one kernel and already has a
+ * time. */
 bool spans_add(struct spans *s, uint32_t correlation, bool single, uint64_t begin_ns,
 	       uint64_t end_ns);
 
