@@ -5,12 +5,12 @@
  * No call ever raises SIGPIPE.
  *
  * The program may close all descriptors that it does not know, ours among them, and then open a
- * file that gets the same number. So a connection remembers which file its number meant, checks
- * that before each use, and forgets a number that now means another file, which belongs to the
- * program. Between check and use are a few instructions, in which the program would have to close
- * our number and open as many files as there are lower numbers; therefore the number is high. A
- * wait for the socket is not affected: the kernel waits for the file that the number meant at the
- * beginning. */
+ * file that gets the same number. So a connection remembers which file belongs to its descriptor,
+ * and checks this before each use. If the descriptor has come to mean another file, the file is the
+ * program's, and the connection forgets the descriptor. The descriptor's number is high: to fool
+ * the check, the program would have to close it and open a file for each lower number between check
+ * and use. A wait for the socket is safe: the kernel waits for the file that the descriptor meant
+ * at the beginning. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,16 +24,16 @@
 
 struct connection {
 	_Atomic int fd; /* -1: closed or broken. Atomic, because a fork may come at any moment */
-	_Atomic ino_t file; /* the socket behind fd; no two of those that are open have the same */
-	bool plain;   /* the thread that uses it blocks SIGPIPE: read() and write() do, but with a
-		       * descriptor; confined.h says what for. connection_open() sets it to false */
-	bool courier; /* fd is the program's end of what ties it to its courier, which has the
-		       * socket: courier.h */
+	_Atomic ino_t file; /* inode of the socket behind fd, which no other open socket has */
+	bool plain;   /* use read() and write() if no descriptor is sent, for confined.h; the using
+			 thread must block SIGPIPE. connection_open() sets it to false */
+	bool courier; /* fd is the program's end of the socket pair with its courier, which has the
+			 socket: courier.h */
 	struct buffer in, out;
-	struct arena arena; /* of the last message received */
+	struct arena arena; /* holds the last message received */
 	struct arena scratch;
-	/* Since when the sending thread waits for the daemon to read, 0: it does not; and how long
-	 * it has waited before, in all. */
+	/* Since when the sending thread waits for the daemon to read (0: it does not), and the
+	 * total time of its earlier waits. */
 	_Atomic uint64_t waits_since_ns, waited_ns;
 };
 
@@ -43,25 +43,25 @@ struct connection {
 int connection_open(struct connection *l, const char *path);
 void connection_close(struct connection *l);
 
-/* Sends m, with fd beside it unless it is -1. -ETIMEDOUT after timeout_ns without progress; any
- * failure closes the connection, also that the program has closed it (-EBADF), which is noticed
- * within a second. */
+/* Sends m, and with it the descriptor fd unless fd is -1. -ETIMEDOUT after timeout_ns without
+ * progress. Any failure closes the connection. If the program has closed the descriptor, fails with
+ * -EBADF within a second. */
 int connection_send(struct connection *l, const struct wire_message *m, int fd,
 		    uint64_t timeout_ns);
 
-/* Sends messages that are encoded already, without a limit. */
+/* Sends messages that are already encoded, without a time limit. */
 int connection_send_encoded(struct connection *l, const struct buffer *b);
 
-/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, closed:
- * -EBADF when the program has closed it, which is noticed at the end of timeout_ns at the latest.
- */
+/* 0: *ret lives until the next call; -EAGAIN: nothing came within timeout_ns; else -errno, and the
+ * connection is closed. If the program has closed the descriptor, fails with -EBADF after
+ * timeout_ns at the latest. */
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);
 
 /* Connects, and introduces this process to the daemon. -errno. */
 int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello);
 
-/* The same, and takes this process's part of a capture. *ret lives in
- * arena. 0, or a positive code with r filled; the connection is closed then. */
+/* As hello_send(), and receives the welcome to a capture. *ret lives in arena. 0, or a positive
+ * code with r filled and the connection closed. */
 int hello_say(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
 	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r);
 

@@ -9,11 +9,11 @@
 
 #include "client/agent/ranges.h"
 
-enum { CONTEXTS_MAX = 256 }; /* at a time; launches in others are not measured */
+enum { CONTEXTS_MAX = 256 }; /* contexts at a time; launches in further ones are not measured */
 
-/* --- contexts.c: which there are --- */
+/* --- contexts.c: the list --- */
 
-/* r, or the next one of the capture's list that has not ended. */
+/* The first context from r on in the capture's list that has not ended. */
 static inline struct ranges *contexts_present(struct ranges *r)
 {
 	while (r && !atomic_load(&r->context)) {
@@ -22,8 +22,8 @@ static inline struct ranges *contexts_present(struct ranges *r)
 	return r;
 }
 
-/* Each present context. The list needs no lock: contexts are put before its first one, and stay in
- * it. */
+/* Loops over the present contexts. The list needs no lock: new contexts are put at its head, and
+ * all stay in it. */
 #define contexts_for_each(r, c)                                                     \
 	for (struct ranges *r = contexts_present(atomic_load(&(c)->contexts)); (r); \
 	     (r) = contexts_present((r)->next))
@@ -39,18 +39,19 @@ void contexts_forget(struct ranges *r);
 
 void contexts_free(struct capture *c);
 
-/* --- contexts_end.c: how they let go of the counters --- */
+/* --- contexts_end.c: contexts release the counters --- */
 
-/* The program destroys the context. except: the calling thread is within a launch of this context.
- */
+/* The program destroys the context. except: context of a launch that the calling thread is within,
+ * which is left alone. */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
 
-/* This and the functions below are for the delivering thread. Ends batches whose first launch was
- * made a second ago. */
+/* This and the functions below are for the delivering thread. Ends batches whose first launch is
+ * more than a second old. */
 void contexts_flush_old(struct capture *c);
 
-/* Calls act while no work is running in any context and none can begin; act calls the function of
- * CUPTI's with the name call. False: work is running, and act was not called. */
+/* Calls act while no work is running in any context and none can begin. call: name of CUPTI's
+ * function that act calls. False: work is running, or a context's lock is taken, and act was not
+ * called. */
 bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
 			  void *argument);
 

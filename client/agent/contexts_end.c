@@ -13,8 +13,8 @@ enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
 
 /* --- end of one --- */
 
-/* The driver waits for the context's kernels as well. The context may be current in another thread.
- */
+/* Waits for the context's kernels, as the driver will. The context may be current in another
+ * thread. */
 static void let_go_at_end(struct capture *c, struct ranges *r)
 {
 	bool done = false;
@@ -73,8 +73,8 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 	return all;
 }
 
-/* Shuts the gate meanwhile: other work might wait for a launch that waits for the context's lock.
- */
+/* Shuts the gate meanwhile, because other work might wait for a launch that waits for the context's
+ * lock. */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
 	bool done;
@@ -138,7 +138,7 @@ bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void 
 	return quiet;
 }
 
-/* The gate is shut meanwhile, so that the work under way ends and no other begins. */
+/* Shuts the gate meanwhile, so that the work under way ends and no new work begins. */
 static bool disable(struct capture *c, struct ranges *r)
 {
 	bool done;
@@ -165,9 +165,9 @@ static bool abandon(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Most kernels under way end in a moment; some wait for something and never end. A call that gives
- * the GPU work may never return either, because its thread was ended inside it. After two seconds
- * the contexts let go all the same, so that the measured batches are not lost. */
+/* Most kernels under way end soon, but some wait for something and never end. A call that gives the
+ * GPU work may never return either, because its thread was ended inside the call. After two seconds
+ * the contexts release the counters all the same, so that the measured batches are not lost. */
 void contexts_let_go(struct capture *c)
 {
 	const struct timespec pause = { 0, 1000 * 1000 };

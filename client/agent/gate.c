@@ -7,7 +7,7 @@
 
 /* All flags are sequentially consistent, and each side writes its own flag before it reads the
  * other's, so at least one of the two sees the other. A thread counts its call in others before it
- * reads shut, and the holder sets shut before it reads others. A call that insists sets insisted
+ * reads shut, and the holder sets shut before it reads others. A call that insists counts itself
  * before it reads blocking, and the holder sets blocking before it reads others. */
 
 enum { SETTLE_US = 200 };
@@ -32,7 +32,8 @@ void gate_spend(struct patience *p, uint64_t ns)
 
 /* --- the lock --- */
 
-/* A long call of CUPTI's is no reason to give up: it does not wait for another launch. */
+/* A thread keeps waiting during a long call of CUPTI's, because that call does not wait for a
+ * launch. */
 static bool holder_is_in_cupti(struct gate *g)
 {
 	const char *call = atomic_load(&g->call);
@@ -40,8 +41,8 @@ static bool holder_is_in_cupti(struct gate *g)
 	return call && call != the_launch && !atomic_load(&g->lost);
 }
 
-/* While the process is stopped (SIGSTOP, a debugger, a frozen cgroup) the holder is as well, so a
- * stop of any length costs one slice of the patience. */
+/* A stop of the process (SIGSTOP, a debugger, a frozen cgroup) stops the holder as well. Waiting in
+ * slices makes such a stop, however long, cost one slice of the patience. */
 static bool lock_patiently(struct gate *g, uint64_t patience_ns)
 {
 	bool locked = false;
@@ -119,7 +120,8 @@ void gate_let_in(struct gate *g)
 }
 
 /* A call that began before the gate was shut may give the GPU work after the range has begun, so
- * this waits for such calls. It gives up on calls that take long, such as synchronous copies. */
+ * the holder waits for such calls. It gives up on calls that take long, such as synchronous copies.
+ */
 bool gate_others_have_ended(struct gate *g)
 {
 	uint64_t begin_ns;
@@ -185,7 +187,7 @@ bool gate_other_begins(struct gate *g, bool insist)
 	atomic_fetch_add(&g->others, 1);
 	if (insist && !atomic_load(&g->blocking)) {
 		atomic_store(&g->insisted, true);
-		/* One call disturbs the range already, so all may begin. */
+		/* This call disturbs the range already, so other calls may begin, too. */
 		atomic_store(&g->shut, false);
 	}
 	if (!atomic_load(&g->shut)) {

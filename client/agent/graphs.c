@@ -6,11 +6,11 @@
 #include "proto/base/array.h"
 
 /* CUPTI gives each kernel of a graph a record with the correlation id of the launch (H200, CUPTI
- * 2025.3), in no promised order, and says nowhere how many there will be. As many as when the graph
- * was launched last is what is waited for.
+ * 2025.3), in no promised order, and does not say how many records there will be. So the agent
+ * waits for as many as at the graph's last launch.
  *
- * Launches are in a set-associative cache, as in spans.c. The count of kernels that wait is
- * bounded; beyond it they are counted and forgotten. */
+ * Launches are in a set-associative cache, as in spans.c. The number of kept kernels is bounded;
+ * kernels beyond the bound are dropped and counted. */
 
 static struct graph_launch *find_set(struct graphs *g, uint32_t correlation)
 {
@@ -47,8 +47,9 @@ size_t graph_kernels_free(struct graph_kernels *list)
 	return n;
 }
 
-/* Its batch, if it is still to come, tells of it as one, in place of one of its kernels; where all
- * of them are counted already, it is one more. */
+/* If its batch is still to be delivered, the launch is reported as one launch. That launch takes
+ * the place of one of its kernels in the counts; if all of those are counted already, it counts as
+ * one more. */
 static void evict(struct graphs *g, struct graph_launch *l)
 {
 	size_t n = graph_kernels_free(&l->kernels);
@@ -131,7 +132,7 @@ static struct graph_size *size_slot(struct graphs *g, uintptr_t graph)
 	return &g->sizes[(graph >> 4 ^ graph >> 14) % GRAPHS_SIZES];
 }
 
-/* NULL: it is not known. */
+/* NULL: the graph's size is unknown. */
 static const struct graph_size *size_of(struct graphs *g, const struct graph_launch *l)
 {
 	const struct graph_size *s = size_slot(g, l->graph);
@@ -153,7 +154,7 @@ enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_
 	const struct graph_size *known = l ? size_of(g, l) : NULL;
 
 	if (!l) {
-		return GRAPH_ALL; /* forgotten, so nothing comes */
+		return GRAPH_ALL; /* forgotten, so no record is kept */
 	}
 	*n_came += l->n_came;
 	if (known) {
@@ -166,7 +167,7 @@ enum graph_here graphs_look(struct graphs *g, uint32_t correlation, uint64_t *n_
 
 /* --- records --- */
 
-/* False: it is dropped. */
+/* False: the kernel is dropped. */
 static bool keep(struct graphs *g, struct graph_launch *l, const struct launch *k)
 {
 	struct graph_kernels *list = l->fate == GRAPH_WAITS ? &l->kernels : &g->late;
@@ -200,7 +201,7 @@ bool graphs_add(struct graphs *g, const struct launch *k, bool selected)
 	g->came = true;
 	first = l->n_came++ == 0;
 	atomic_fetch_add(&g->counters->seen, !first);
-	if (l->fate != GRAPH_WAITS) { /* there are more than were known */
+	if (l->fate != GRAPH_WAITS) { /* the graph has more kernels than were known */
 		note_size(g, l);
 	}
 	if (l->fate == GRAPH_ONE) {

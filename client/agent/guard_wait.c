@@ -7,19 +7,19 @@
 #include "client/agent/capture.h"
 #include "proto/base/clock.h"
 
-/* Waiting is asking the driver again and again, with a limit (head of guard.c).
+/* To wait, a thread asks the driver again and again, with a limit (head of guard.c).
  *
- * What is waited for in vain is watched: an event is recorded behind it. A later launch that finds
- * the event passed at its first look knows that the kernel has ended while the program ran, which
- * may have let it go. One that sees it pass while it waits itself knows that the kernel has ended
- * by itself. */
+ * After a wait in vain for a kernel, an event is recorded behind the kernel. If a later launch
+ * finds the event passed at its first query, the kernel ended while the program ran, and the
+ * program may have released it. If the event passes while a launch waits, the kernel has ended by
+ * itself. */
 
 enum { WAITS = 3, SPIN_US = 200, PAUSE_US = 50 };
 
 #define MOMENT_NS (400 * UINT64_C(1000))
-#define MOMENT_WITHIN_CUPTI_NS (20 * CLOCK_NS_PER_MS) /* of metrics whose push and pop wait */
-#define SETTLES_NS (100 * UINT64_C(1000))    /* until the CPU sees the end of what it has let go */
-#define KNOWN_MOST_NS (16 * CLOCK_NS_PER_MS) /* what other functions prove of one */
+#define MOMENT_WITHIN_CUPTI_NS (20 * CLOCK_NS_PER_MS) /* if push and pop wait */
+#define SETTLES_NS (100 * UINT64_C(1000))    /* until the CPU sees that a kernel has ended */
+#define KNOWN_MOST_NS (16 * CLOCK_NS_PER_MS) /* limit derived from other functions */
 #define LONG_NS (250 * CLOCK_NS_PER_MS)
 
 /* --- suspects --- */
@@ -50,7 +50,7 @@ static struct suspect *note_suspect(struct suspects *l, uintptr_t work)
 }
 
 /* A kernel ended while a launch waited for it, so it ended by itself: the launching thread could
- * not let it go. */
+ * not release it. */
 static void ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_ns)
 {
 	struct suspect *e = note_suspect(l, work);
@@ -63,8 +63,8 @@ static void ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_n
 	}
 }
 
-/* A kernel ended after a launch had waited for it in vain. alone: before any other stream was given
- * work, so it does not wait for later launches. */
+/* A kernel ended after a launch had waited for it in vain. alone: it ended before any other stream
+ * got work, so it does not wait for later launches. */
 static void ended_later(struct suspects *l, uintptr_t work, bool alone)
 {
 	struct suspect *e = note_suspect(l, work);
@@ -116,16 +116,16 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What a thread has seen while it waits. */
+/* What a thread has seen during its wait. */
 struct wait {
-	uint64_t begin_ns; /* of the wait */
-	uint64_t asked_ns; /* the last time that what is waited for had not ended */
-	uint64_t moved_ns; /* the last time that the GPU moved */
-	uint64_t gap_ns;   /* the longest time that it took to move */
-	uint64_t first_ns; /* the time that it took to the first mark, before which are many
+	uint64_t begin_ns; /* beginning of the wait */
+	uint64_t asked_ns; /* last time when the awaited work had not ended */
+	uint64_t moved_ns; /* last time when the GPU showed progress */
+	uint64_t gap_ns;   /* longest time between two signs of progress */
+	uint64_t first_ns; /* time until the GPU passed the first mark, before which are many
 			      launches */
 	unsigned mark;	   /* the batch's first mark that the GPU has not passed */
-	size_t busy;	   /* streams */
+	size_t busy;	   /* number of busy streams */
 };
 
 static bool pass_marks(struct capture *c, const struct guard *g, unsigned *at)
@@ -148,7 +148,7 @@ static struct wait begin_wait(struct capture *c, struct guard *g)
 	return s;
 }
 
-/* Something ended while a launch waited. */
+/* Notes that work ended while a launch waited for it. */
 static void note_moved(struct capture *c, uint64_t after_ns)
 {
 	if (after_ns > atomic_load(&c->patience.moves_ns)) {
@@ -180,7 +180,8 @@ void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstr
 	a->is_set = streams_record(&g->streams, c->profiler, r->context, stream, a->end);
 }
 
-/* s NULL: nobody has waited just now. True: it has ended. */
+/* Queries the awaited work. s: the caller's wait; NULL: the caller has not waited. True: the work
+ * has ended. */
 static bool look_at_awaited(struct capture *c, struct guard *g, const struct wait *s)
 {
 	struct awaited *a = &g->awaited;
@@ -199,7 +200,7 @@ static bool look_at_awaited(struct capture *c, struct guard *g, const struct wai
 	return true;
 }
 
-/* Has the GPU done something since this was last asked? */
+/* Has the GPU shown progress since the last call of this function? */
 static bool has_moved(struct capture *c, struct guard *g, struct wait *s)
 {
 	size_t busy = streams_count_busy(&g->streams);
@@ -210,13 +211,14 @@ static bool has_moved(struct capture *c, struct guard *g, struct wait *s)
 	return moved;
 }
 
-/* Before the batch's first mark are many launches. */
+/* Is the GPU still before the batch's first mark? Many launches precede that mark. */
 static bool is_before_marks(const struct guard *g, const struct wait *s)
 {
 	return s->mark == 0 && g->n_marks > 0;
 }
 
-/* A GPU that was seen to work off what is before the marks goes on. */
+/* May the wait go on? The launches before the first mark may take as long as the process's patience
+ * lasts. */
 static bool is_patient(struct capture *c, const struct guard *g, const struct wait *s,
 		       CUstream only, uint64_t limit_ns)
 {
@@ -227,7 +229,8 @@ static bool is_patient(struct capture *c, const struct guard *g, const struct wa
 	return waited_ns < limit_ns && capture_is_measuring(c);
 }
 
-/* Of a thread that got no processor meanwhile it is only known how long it looked in vain. */
+/* Counts time only up to the last query that found the work running: the thread may have had no
+ * processor since. */
 static void note_look(struct capture *c, struct guard *g, struct wait *s, uint64_t now_ns,
 		      bool done)
 {
@@ -254,8 +257,8 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 		done = guard_wait_is_done(c, r, only, except);
 		note_look(c, &r->guard, s, now_ns, done);
 	}
-	/* A process that was stopped meanwhile has not looked for long, and has not waited for
-	 * long. */
+	/* The process may have been stopped during the wait: so the thread queries once more, and
+	 * spends no more than the limit. */
 	if (done || (capture_is_measuring(c) && guard_wait_is_done(c, r, only, except))) {
 		return true;
 	}
@@ -264,8 +267,8 @@ static bool wait_patiently(struct capture *c, struct ranges *r, CUstream only, C
 	return false;
 }
 
-/* The time of a kernel that waits for this thread contains its wait: such a launch is not counted.
- * n: which one of the batch, from 1; 0: none. */
+/* Marks a launch whose kernel may wait for this thread, because the kernel's time then contains the
+ * thread's wait. n: number of the launch in the batch, from 1; 0: none. */
 static void spoil(struct ranges *r, size_t n)
 {
 	struct batch *b = r->state == RANGES_STARTED ? r->batch : NULL;
@@ -275,8 +278,8 @@ static void spoil(struct ranges *r, size_t n)
 	}
 }
 
-/* After a wait. A believed function ends without later launches, but may have been seen to wait for
- * the CPU: a kernel that has ended meanwhile did not wait for this thread. */
+/* After a wait. A kernel that guard.c believes to end without later launches may still wait for the
+ * CPU. A kernel that has ended meanwhile did not wait for this thread. */
 static void spoil_doubtful(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
@@ -303,7 +306,8 @@ bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream
 	done = wait_patiently(c, r, only, except, limit_ns, &s);
 	spoil_doubtful(c, r);
 	if (!done && s.mark < r->guard.n_marks) {
-		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs, where nothing moves */
+		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs while the GPU makes no
+						      progress */
 	}
 	note_moved(c, s.gap_ns);
 	return done;
@@ -327,7 +331,8 @@ uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work)
 	return least(limit_ns, gate_patience_ns(&c->patience));
 }
 
-/* The function that does not end: of what is awaited, or of the last launch without a range. */
+/* The function whose kernel does not end: of the awaited work, or of the last launch without a
+ * range. */
 static uintptr_t find_culprit(const struct guard *g)
 {
 	return g->awaited.is_set ? g->awaited.work : atomic_load(&g->other);
@@ -370,9 +375,8 @@ static uint64_t limit_ns_of_streams(struct capture *c, struct guard *g, uint32_t
 	return least(limit_ns << (more < 16 ? more : 16), gate_patience_ns(&c->patience));
 }
 
-/* Waits for all streams but except. After long waits in vain this only looks at them, until they
- * are idle; once a second it waits for a moment again, because the GPU of some programs is never
- * idle. */
+/* After long waits in vain this function only queries the streams, until they are idle. Once a
+ * second it waits for a moment again, because the GPU of some programs is never idle. */
 bool guard_wait_for_streams(struct capture *c, struct ranges *r, CUstream except, uint32_t pass)
 {
 	struct guard *g = &r->guard;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of NVTX share: what ranges and marks say, and the ranges that are open, the
+/* Shared by the NVTX files: the events of ranges and marks, and the open ranges, which are the
  * push/pop ranges of each thread and the start/end ranges of the process. */
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct nvtx_domain;
 /* Attributes of a range or mark, with their own copy of the message. */
 struct event {
 	const struct nvtx_domain *domain; /* NULL: the default domain */
-	char *message;			  /* inline_message, or heap */
+	char *message;			  /* inline_message, or memory of the heap */
 	uint32_t category;
 	uint32_t color;
 	uint32_t payload_type;
@@ -32,7 +32,7 @@ struct event {
 	char inline_message[MESSAGE_INLINE];
 };
 
-/* Fill e. The functions below consume it. NULL messages become "". */
+/* Fill e, which the functions below consume. NULL messages become "". */
 void nvtx_event_from_ascii(struct event *e, const struct nvtx_domain *domain, const char *message);
 void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domain,
 				const nvtxEventAttributes_t *a);
@@ -42,7 +42,7 @@ void nvtx_event_from_attributes(struct event *e, const struct nvtx_domain *domai
 void nvtx_event_move(struct event *to, struct event *from);
 void nvtx_event_deinit(struct event *e);
 
-/* As nvtxRangePush, Pop, Start, End and Mark; pop takes the last range of its domain. */
+/* As nvtxRangePush, Pop, Start, End and Mark; pop ends the last range of the domain. */
 int nvtx_push(struct event *e);
 int nvtx_pop(const struct nvtx_domain *domain);
 nvtxRangeId_t nvtx_start(struct event *e);
@@ -53,7 +53,7 @@ void nvtx_mark(struct event *e);
 struct nvtx_domain *nvtx_new_domain(const char *name);
 void nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
 
-/* A wide-character text, converted. NULL becomes "". */
+/* Room for a wide-character text in UTF-8. nvtx_narrow() converts NULL to "". */
 struct nvtx_text {
 	char utf8[4096];
 };
@@ -64,29 +64,29 @@ const char *nvtx_narrow(const wchar_t *w, struct nvtx_text *text);
 
 struct entry {
 	struct event event;
-	uint32_t depth; /* how many ranges of its domain are around it */
-	uint32_t below; /* the next one of these, counted from 1; 0: none */
-	uint32_t begun; /* the number of the capture that it began a phase of; 0: none */
+	uint32_t depth; /* number of ranges of its domain around this one */
+	uint32_t below; /* position of the innermost of these in the stack, from 1; 0: none */
+	uint32_t begun; /* number of the capture in which this range began a phase; 0: none */
 
-	/* What a launch found last; valid for the first n_found of the stack. */
+	/* Results of the last launch's search; valid for the first n_found entries of the stack. */
 	uint32_t site;
 	uint8_t kind;	   /* enum site_kind */
-	uint8_t n_numbers; /* of the stack's: those of the path to here; bytes */
+	uint8_t n_numbers; /* bytes of stack.numbers that belong to the path up to this range */
 	bool is_cut;	   /* the path has more numbers, for which there was no room */
 	int64_t last_number;
-	uint32_t payload_at; /* the innermost range with a payload, from 1; 0: none */
+	uint32_t payload_at; /* position of the innermost range with a payload, from 1; 0: none */
 };
 
-/* How the ranges of a stack match a capture's expressions, lowest first: n_terms numbers for each
- * one that has been looked at. */
+/* How the ranges of a stack match a capture's expressions: n_terms numbers for each range that was
+ * compared, outermost first. */
 struct stack_matches {
 	uint64_t *v;
 	size_t bytes;	  /* allocated */
-	size_t n;	  /* how many of the present ranges have been compared */
-	uint32_t capture; /* whose expressions; 0: nobody's */
+	size_t n;	  /* number of open ranges that were compared */
+	uint32_t capture; /* capture that the expressions belong to; 0: none */
 };
 
-/* The last range of a domain, counted from 1. */
+/* Position in the stack of a domain's last range, from 1. */
 struct domain_top {
 	const struct nvtx_domain *domain;
 	uint32_t at;
@@ -95,18 +95,18 @@ struct domain_top {
 struct stack {
 	struct entry *v;
 	size_t n, room;
-	struct domain_top *tops; /* of the domains that have ranges in it */
+	struct domain_top *tops; /* one for each domain with ranges in the stack */
 	size_t n_tops, room_tops;
 	uint32_t thread;
-	uint32_t generation; /* of the table in which the next are valid */
-	size_t n_found;	     /* so many of the lowest ranges have their site */
-	size_t n_kept;	     /* so many of these were open at the thread's previous launch */
-	uint32_t launches;   /* of the thread, in ranges; never 0 behind the first one */
-	uint8_t numbers[SITE_PATH_NUMBERS]; /* of the ranges that have their site */
+	uint32_t generation; /* of the intern table to which the next members belong */
+	size_t n_found;	     /* number of outermost ranges that have their site */
+	size_t n_kept;	     /* number of these that were open at the thread's previous launch */
+	uint32_t launches;   /* launches of the thread within ranges; skips 0 after the first */
+	uint8_t numbers[SITE_PATH_NUMBERS]; /* numbers of the first n_found ranges */
 	struct stack_matches matches;
 };
 
-/* Before NVTX calls any other function. */
+/* To be called before NVTX calls any other function. */
 void nvtx_stack_prepare(void);
 
 /* The calling thread's stack; NULL: the thread has pushed nothing yet. */
@@ -118,31 +118,31 @@ struct started_range {
 	struct list link;
 	nvtxRangeId_t id;
 	struct event event;
-	uint32_t begun; /* as an entry's */
+	uint32_t begun; /* as in struct entry */
 };
 
-/* Takes ownership of r and returns its number; the second function returns ownership, or NULL if no
- * range has the number. */
+/* The first takes ownership of r and returns its id. The second gives ownership back; NULL: no
+ * range has the id. */
 nvtxRangeId_t nvtx_started_add(struct started_range *r);
 struct started_range *nvtx_started_take(nvtxRangeId_t id);
 
-/* A number that changes with the list of start/end ranges; 0: there has been none. */
+/* A number that changes when a start/end range begins or ends; 0: none has begun yet. */
 uint64_t nvtx_started_version(void);
 
-/* Calls f for each open start/end range, the oldest first and under the list's lock, until it
- * returns false. */
+/* Calls f for each open start/end range, the oldest first, under the list's lock, until f returns
+ * false. */
 void nvtx_for_each_started(bool (*f)(const struct event *e, void *userdata), void *userdata);
 
-/* Notes a mark in the ranges that are open on the stack; NULL: none. */
+/* Notes a mark within the ranges that are open on s; s NULL: within none. */
 void nvtx_note_mark(struct intern *in, const struct event *e, struct stack *s);
 
-/* "" for the default one. */
+/* "" for the default domain. */
 const char *nvtx_domain_name(const struct nvtx_domain *domain);
 
 /* NULL: the category has no name. */
 const char *nvtx_category_name(const struct nvtx_domain *domain, uint32_t id);
 
-/* --- phases that begin and end with them (nvtx_select.c) --- */
+/* --- phases that ranges and marks begin and end (nvtx_select.c) --- */
 
 struct capture;
 

@@ -15,26 +15,27 @@
  *
  * What a batch costs, measured on an H200 (CUDA 13.0): Stop and the next Start about 12 ms whatever
  * the batch's size, and the first Start after a configuration 0.9 ms for each range that the batch
- * may hold. So batches begin small, which brings the first records soon, and grow fourfold each
- * time the turns of the present size have cost as much as the growth will: whenever the program
- * ends, no more than twice the least possible was spent.
+ * may hold. So batches begin small, to deliver the first records soon. They grow fourfold each time
+ * the turns of the present size have cost as much as the growth will cost. Whenever the program
+ * ends, turns and growth together have cost at most twice the least possible.
  *
  * Metrics that need several passes are measured by turns: one configuration has all passes, and
- * each Start and Stop is of the next one. CUPTI's own replay of a program does the same with the
- * same launches; here each pass has other launches. A batch is of one pass, and the next one's is
- * due when it is full or ends. The first batch of a round of passes is shorter by a number that
+ * each Start and Stop measures the next pass. CUPTI's own replay of a program shows each pass the
+ * same launches; here each pass has other launches. A batch belongs to one pass; when it is full or
+ * ends, the next pass follows. The first batch of a round of passes is shorter by a number that
  * differs from round to round: else a program whose phases last as long as a round, or a part of
- * it, would show each pass the same launches.
+ * it, would show each pass always the same part of a phase.
  *
- * CUPTI decodes into one image, which is copied out for the delivering thread and made fresh again.
- * It holds counters of the metrics for which it was initialised alone, so each pass has its own.
- * Images are 3 to 19 kB a range and pass; batches grow as long as no fresh one takes more than
- * RANGES_IMAGE_BYTES_MAX, nor all of them more than RANGES_IMAGES_BYTES_MAX. */
+ * CUPTI decodes into one image, which is copied for the delivering thread and then replaced by a
+ * fresh one. An image holds only counters of the metrics for which it was initialised, so each pass
+ * has a fresh image of its own. Images are 3 to 19 kB a range and pass; batches grow as long as no
+ * fresh image takes more than RANGES_IMAGE_BYTES_MAX, nor all of them more than
+ * RANGES_IMAGES_BYTES_MAX. */
 
 enum {
 	SIZE_LAST = 2048,
 	SIZE_GROWTH = 4,
-	SHORTER_BY = 7, /* the first batch of each round, than that of the round before */
+	SHORTER_BY = 7, /* ranges by which the first batches of successive rounds differ */
 	PATIENCE_MS = 1000,
 };
 
@@ -58,8 +59,8 @@ static CUptiResult call_start(struct capture *c, struct ranges *r)
 	return result;
 }
 
-/* CUPTI tells which pass is the next. If the agent expected another one, the counters would be
- * decoded into a wrong image. */
+/* CUPTI returns which pass is the next. If the agent expected another one, it would decode the
+ * counters into a wrong image. */
 static CUptiResult call_stop(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Stop_Params p = { RANGES_PARAMS(Stop, r) };
@@ -83,8 +84,8 @@ static CUptiResult start_pass(struct capture *c, struct ranges *r)
 	return result == CUPTI_SUCCESS ? call_start(c, r) : result;
 }
 
-/* That of r->pass. Those before it are started, and stopped without a range; each waits for the
- * GPU, so NOT_READY: it has got work meanwhile. */
+/* Starts the pass r->pass. To get there, starts and stops each pass before it without a range. Each
+ * Start and Stop waits for the GPU; returns NOT_READY if the GPU has got work meanwhile. */
 static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 {
 	CUptiResult result = CUPTI_SUCCESS;
@@ -99,8 +100,8 @@ static CUptiResult begin_pass(struct capture *c, struct ranges *r)
 	return result == CUPTI_SUCCESS ? start_pass(c, r) : result;
 }
 
-/* Makes other contexts of this process on the same GPU release its counters. Such a context takes
- * them back at its own next launch. */
+/* Makes other contexts of this process on the same GPU release the GPU's counters. Such a context
+ * takes the counters back at its own next launch. */
 static bool take_over(struct capture *c, struct ranges *r)
 {
 	bool any = false;
@@ -225,7 +226,7 @@ static CUptiResult call_pop(struct capture *c, struct ranges *r)
 	return c->profiler->cuptiRangeProfilerPopRange(&p);
 }
 
-/* A batch that was abandoned may have its last range open. */
+/* First closes the last range of an abandoned batch, if it is still open. */
 static void disable(struct capture *c, struct ranges *r)
 {
 	CUpti_RangeProfiler_Disable_Params p = { RANGES_PARAMS(Disable, r) };
@@ -245,7 +246,7 @@ static void disable(struct capture *c, struct ranges *r)
 	r->state = r->state == RANGES_BROKEN ? RANGES_BROKEN : RANGES_NEW;
 }
 
-/* The next size when the present one has cost enough, else 0. */
+/* The next batch size if turns of the present size have cost enough, else 0. */
 static size_t next_size(const struct ranges *r)
 {
 	size_t most = ranges_size_most(r);
@@ -275,7 +276,7 @@ static void grow(struct capture *c, struct ranges *r)
 	}
 }
 
-/* A full batch: hands it over and starts the next. */
+/* Hands a full batch to the delivering thread and starts the next batch. */
 static bool turn(struct capture *c, struct ranges *r)
 {
 	uint64_t begin_ns = clock_now_ns();
@@ -302,8 +303,8 @@ static bool become_started(struct capture *c, struct ranges *r, bool patient)
 	    (r->state == RANGES_WAITING && clock_now_ns() < r->retry_ns)) {
 		return false;
 	}
-	/* Starting and stopping synchronise: that would break a graph capture under way elsewhere,
-	 * and wait for kernels that may wait for this program. */
+	/* Start and Stop synchronise, which would break a stream capture under way in another
+	 * thread, and would wait for kernels that may themselves wait for this program. */
 	if (!guard_may_block(c, r, patient)) {
 		atomic_store(&r->unsettled, true);
 		return false;
@@ -322,8 +323,8 @@ static bool become_started(struct capture *c, struct ranges *r, bool patient)
 
 /* --- ranges --- */
 
-/* Ends the batch, without waiting for what the GPU does: it may wait for the launch that is under
- * way. */
+/* Ends the batch without waiting for the GPU, whose work may wait for the launch that is under way.
+ */
 static void fail(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	if (guard_may_block(c, r, false)) {
@@ -375,13 +376,13 @@ static void finish(struct capture *c, struct ranges *r)
 	}
 }
 
-/* Closes a range that was left open, if its kernel has ended. True: none is open any more. The time
- * of a kernel that was waited for in vain may contain the wait. */
+/* Closes a range that was left open, if its kernel has ended. True: no range is open any more. If a
+ * launch waited for the kernel in vain, the kernel's time may contain the wait. */
 static bool release(struct capture *c, struct ranges *r, bool patient)
 {
 	struct guard *g = &r->guard;
 
-	if (!g->holds || r->state != RANGES_STARTED) { /* else its batch was abandoned */
+	if (!g->holds || r->state != RANGES_STARTED) { /* not STARTED: its batch was abandoned */
 		return true;
 	}
 	if (!guard_may_release(c, r, patient)) {
@@ -392,7 +393,7 @@ static bool release(struct capture *c, struct ranges *r, bool patient)
 		r->batch->launches[r->batch->n - 1].fate = LAUNCH_DISTURBED;
 	}
 	finish(c, r);
-	gate_enter_call(&r->gate, NULL); /* what follows may wait for another launch */
+	gate_enter_call(&r->gate, NULL); /* the caller's next steps may wait for another launch */
 	gate_unblock(&r->gate);
 	return true;
 }

@@ -17,7 +17,7 @@ enum ranges_state {
 	RANGES_NEW,	/* nothing done yet */
 	RANGES_OFF,	/* enabled and not started; the next launch starts the profiler */
 	RANGES_STARTED, /* takes ranges */
-	RANGES_WAITING, /* another process has the counters; the agent tries again later */
+	RANGES_WAITING, /* another process uses the counters; the agent tries again later */
 	RANGES_BROKEN,	/* the agent has given up and reported the reason */
 };
 
@@ -33,8 +33,8 @@ struct ranges_image {
 	size_t size;
 };
 
-/* The profiler of one context. The gate's lock protects all but the atomic members: a thread that
- * searches for a context reads context (NULL: it has ended) and device (UINT32_MAX: not known yet)
+/* The profiler of one context. The gate's lock protects all but the atomic members. Threads that
+ * search for a context read context (NULL: it has ended) and device (UINT32_MAX: not known yet)
  * without the lock. */
 struct ranges {
 	struct ranges *next; /* in the capture's list */
@@ -47,25 +47,24 @@ struct ranges {
 	CUpti_RangeProfiler_Object *object;
 	bool running;		   /* between Start and Stop */
 	struct host_config config; /* for all passes */
-	uint32_t pass;		   /* pass of the next launch: once a batch is full, that of the
-				      next batch */
-	uint32_t measured_pass;	   /* pass that CUPTI measures now, or will measure after the next
-				      Start */
+	uint32_t pass; /* pass of the next launch; of the next batch once a batch is full */
+	uint32_t measured_pass; /* pass that CUPTI measures now, or will measure after the next
+				   Start */
 	struct device_info *info;
 	size_t size;				  /* ranges that a batch may have */
 	size_t limit;				  /* ranges that this batch may have */
-	size_t n_rounds;			  /* of passes, that have begun */
+	size_t n_rounds;			  /* rounds of passes that have begun */
 	uint64_t paid_ns;			  /* spent on turning batches of this size */
-	struct ranges_image images[LIMIT_GROUPS]; /* by pass */
+	struct ranges_image images[LIMIT_GROUPS]; /* one for each pass */
 	size_t image_bytes;			  /* bytes for each range, in the largest image */
 	size_t images_bytes;			  /* bytes for each range, in all images together */
-	uint8_t *image; /* what CUPTI decodes into, as large as the largest image */
+	uint8_t *image; /* CUPTI decodes into this; as large as the largest image */
 	struct guard guard;
-	atomic_bool unsettled; /* a range was left open, or no batch could be begun: the GPU was
-				  not idle */
+	atomic_bool unsettled; /* a range was left open, or no batch could begin, because the GPU
+				  was not idle */
 	char last_kernel[256]; /* kernel name of the last launch considered for measuring */
 	uint64_t last_stream, last_launch_ns;
-	atomic_bool reported_stuck; /* about that launch */
+	atomic_bool reported_stuck; /* the watch has reported the last launch */
 	struct batch *batch;	    /* launches of the current image */
 	uint64_t batch_begin_ns;    /* time of the batch's first launch */
 };
@@ -87,10 +86,11 @@ static inline void ranges_leave(const struct profiler *p)
 struct capture;
 struct section;
 
-/* Without the lock, before a call gives the GPU other work: makes up for what had to wait until the
- * GPU is idle, if it is now. Does not wait for the GPU. */
+/* To be called without the lock, before a call gives the GPU other work. If the GPU is idle now,
+ * closes a range that was left open and begins a batch that could not begin. Does not wait for the
+ * GPU. */
 void ranges_settle(struct capture *c, struct ranges *r);
 
-/* Releases the counters for good, without a call that waits. Launches of the batch count as failed.
- */
+/* Stops measuring in this context for good, without a call of CUPTI's. Launches of the batch count
+ * as failed. */
 void ranges_abandon(struct capture *c, struct ranges *r);

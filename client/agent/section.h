@@ -25,9 +25,9 @@ struct section {
 	atomic_bool taken;		   /* belongs to a thread that has not ended */
 	struct section *next;
 	uint32_t thread_id;
-	/* The thread is in a callback. What a signal handler launches in the meantime runs without
-	 * ours: the interrupted callback may hold any lock, and counts those launches at its end.
-	 */
+	/* The thread is in a callback, which may hold any lock. If a signal handler launches
+	 * meanwhile, the agent only counts the launch in interruptions, which the callback reads at
+	 * its end. */
 	atomic_bool in_callback;
 	atomic_uint interruptions;
 	struct copy_pass copies;
@@ -39,11 +39,11 @@ struct section {
 	struct ranges *launching;     /* context of the launch that is being measured; NULL: none */
 	unsigned nested;	      /* launches that the thread makes within that launch */
 	struct guard_launch launched; /* the launch that is being measured */
-	struct launch traced;	      /* the same, where it is only traced */
+	struct launch traced;	      /* the launch that is being traced, in a trace */
 	struct ranges *last_context;
 	bool begins; /* the current call begins a stream capture, which was counted */
 	bool ends;   /* the current call ends a stream capture; ending was read before the call */
-	uint64_t ending;     /* number of the stream capture that ends; 0: not known */
+	uint64_t ending;     /* number of the stream capture that ends; 0: unknown */
 	uint32_t destroying; /* our number of the stream capture whose stream is being destroyed */
 	/* Context that the current unmeasured call gives work to; NULL: none. */
 	struct ranges *other;

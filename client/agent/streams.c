@@ -4,29 +4,29 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* CUPTI's callbacks tell of each stream that the program makes, launches tell of default streams.
+/* CUPTI's callbacks report each stream that the program makes; launches show default streams.
  *
  * cuStreamQuery() gives the GPU nothing to do, but costs 0.2 to 1.4 us, and a PyTorch program has
  * 128 streams of which it uses one or two. So the agent queries only streams that were given work
- * since they were seen idle. Launches, and the commonest copies and fills, say which stream got the
- * work; after any other work (a wait for a value, a host function) the agent queries all streams
- * once. A wait for an event counts as work of the stream that waits: the event may be of another
- * context, whose streams nobody asks.
+ * since they were seen idle. For launches and the commonest copies and fills the agent knows which
+ * stream got the work; after any other work (a wait for a value, a host function) it queries all
+ * streams once. A wait for an event counts as work of the stream that waits, because the event may
+ * belong to another context, whose streams are not queried.
  *
- * Most launches go into the stream of the launch before. While no thread has queried that stream, a
- * further launch into it is noted without the lock. A thread that queries the streams first clears
- * that note, so a launch that was noted without the lock was made before the query, which sees it.
+ * Most launches go into the same stream as the launch before. While no thread has queried that
+ * stream, a further launch into it takes no lock (touched). A thread that queries the streams first
+ * clears touched, so a launch that took no lock was made before the query, which sees it.
  *
  * The driver reports a new stream while it holds a lock that cuStreamQuery() waits for (on an H200
  * all threads of a program hung). So the callback takes no lock that another thread may hold over
  * such a call: it adds a note to a list, and the next thread that has the lock reads the list.
  *
- * An event of all work of the context (cuCtxRecordEvent, since CUDA 12.5) would need no list, but
- * costs each range 13 us on the GPU (H200, driver 580.159) and spoils a stream that captures a
- * graph. The agent uses it only where it cannot query a stream by its handle: for default streams
- * of other threads, and, when all other streams are idle, for streams that were made before a late
- * capture, until their earlier work has ended. A kernel that stays there would keep Start waiting,
- * which spoils such a stream as well. */
+ * An event behind all work of the context (cuCtxRecordEvent, since CUDA 12.5) would need no list,
+ * but costs each range 13 us on the GPU (H200, driver 580.159) and invalidates stream captures. The
+ * agent uses it only if it cannot query a stream by its handle: for default streams of other
+ * threads, and, when all other streams are idle, for streams that were made before a late capture,
+ * until their earlier work has ended. A kernel that keeps running there would make Start wait,
+ * which invalidates stream captures as well. */
 
 void streams_init(struct streams *s)
 {
@@ -39,7 +39,7 @@ static struct stream_note *take_notes(struct streams *s)
 {
 	struct stream_note *n = atomic_exchange(&s->notes, NULL), *first = NULL;
 
-	while (n) { /* the first one first */
+	while (n) { /* puts the oldest note first */
 		struct stream_note *before = n->next;
 
 		n->next = first;
@@ -179,8 +179,7 @@ void streams_touch(struct streams *s, CUstream stream)
 	atomic_store(&s->touched, i < s->n ? stream : NULL);
 }
 
-/* One of the streams that no call creates is the legacy default stream, so it may have got the
- * work. */
+/* The legacy default stream, which no call creates, may have got the work, so it is added. */
 void streams_touch_any(struct streams *s)
 {
 	streams_add(s, CU_STREAM_LEGACY);
@@ -315,7 +314,7 @@ bool streams_record(struct streams *s, const struct profiler *p, CUcontext conte
 {
 	CUresult result;
 
-	/* Work in the legacy stream waits for most other streams, and they for it. */
+	/* Not into the legacy stream, which waits for most other streams, as they wait for it. */
 	STREAMS_SCOPE(s);
 	result = stream != CU_STREAM_LEGACY && find(s, stream) < s->n
 			 ? p->cuEventRecord(event, stream)

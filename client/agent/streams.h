@@ -12,7 +12,7 @@
 
 enum { STREAMS_MAX = 1024 };
 
-/* A stream's creation or end, reported by the driver while it holds locks of its own. */
+/* A stream's creation or end. The driver reports it while the driver holds locks of its own. */
 struct stream_note {
 	struct stream_note *next; /* the note before this one */
 	CUstream stream;
@@ -25,26 +25,26 @@ struct streams {
 	struct lock lock;		     /* held across cuStreamQuery(): see lock.h */
 	CUstream *v;			     /* the legacy default stream is CU_STREAM_LEGACY */
 	size_t n, room;
-	size_t n_busy; /* the first n_busy in v may be busy: they got work since they were last seen
-			  idle */
-	bool incomplete;  /* out of memory, or more than STREAMS_MAX */
-	bool late;	  /* there may be streams that were never reported; stays set */
+	size_t n_busy; /* the first n_busy of v may be busy: they got work since a query last found
+			  them idle */
+	bool incomplete;  /* streams are missing in v: out of memory, or more than STREAMS_MAX */
+	bool late;	  /* there may be streams that the driver never reported; stays set */
 	bool settled;	  /* work that such streams got before the capture has ended */
 	bool per_thread;  /* per-thread default streams are in use, which only their threads can
 			     query */
 	CUevent anything; /* event after all work of the context; created when first needed */
-	bool asked;	  /* the event was recorded */
-	/* The last stream that got work, not queried since; more work for it changes nothing. NULL:
-	 * none. */
+	bool asked;	  /* anything was recorded */
+	/* The last stream that got work, if not queried since: more work for it changes nothing.
+	 * NULL: none. */
 	_Atomic(CUstream) touched;
 	atomic_uint given;   /* how often work was given */
-	unsigned asked_at;   /* value of given when the event was recorded */
+	unsigned asked_at;   /* value of given when anything was recorded */
 	atomic_bool unknown; /* some stream got work other than launches */
 };
 
 void streams_init(struct streams *s);
 void streams_deinit(
-	struct streams *s); /* the event was destroyed before, or is destroyed with its context */
+	struct streams *s); /* needs streams_give_back() before, unless the context has ended */
 
 /* Destroys the event. */
 void streams_give_back(struct streams *s, const struct profiler *p);
@@ -53,7 +53,8 @@ void streams_give_back(struct streams *s, const struct profiler *p);
  * stream. */
 CUstream streams_normal(CUstream stream, bool per_thread);
 
-/* The stream gets a launch; the stream is about to be destroyed and is not queried any more. */
+/* The stream is known from now on; it got work; it is about to be destroyed and is not queried any
+ * more. */
 void streams_add(struct streams *s, CUstream stream);
 void streams_touch(struct streams *s, CUstream stream);
 void streams_remove(struct streams *s, CUstream stream);
@@ -70,19 +71,20 @@ bool streams_has_others(struct streams *s, CUstream stream);
 
 /* Are all streams idle, except perhaps `except` (NULL: no exception)? The context must be current,
  * and no stream of the process may be in a stream capture, which the queries would invalidate.
- * False as well if the answer is not known. */
+ * False also if the answer is unknown. */
 bool streams_are_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		      CUstream except);
 
-/* The same for this stream only; for the whole context if the stream was destroyed. */
+/* As streams_are_idle(), for this stream only; for the whole context if the stream was destroyed.
+ */
 bool streams_is_idle(struct streams *s, const struct profiler *p, CUcontext context,
 		     CUstream stream);
 
 /* The number of busy streams at the last streams_are_idle(); SIZE_MAX: not known. */
 size_t streams_count_busy(struct streams *s);
 
-/* Records the event after all work of the stream; after all work of the context if the stream was
- * destroyed, has no usable handle, or is the legacy default stream. Recording makes no stream wait
- * for another. False: the driver refuses. Preconditions as above. */
+/* Records the event behind all work of the stream; behind all work of the context if the stream was
+ * destroyed, has no usable handle, or is the legacy default stream. Makes no stream wait for
+ * another. False: the driver refuses. Same preconditions as streams_are_idle(). */
 bool streams_record(struct streams *s, const struct profiler *p, CUcontext context, CUstream stream,
 		    CUevent event);

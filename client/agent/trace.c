@@ -5,13 +5,13 @@
 #include "client/agent/section.h"
 #include "proto/base/clock.h"
 
-/* Nothing is done to the GPU, so nothing is kept apart and nobody waits: a thread notes a launch in
- * its own section before the call, and adds it to the batch of all threads after it. Only that
- * moment is locked.
+/* A trace does not touch the GPU, so no work is kept out and no thread waits. A thread notes a
+ * launch in its own section before the call, and adds it to the batch of all threads after the
+ * call. Only adding takes a lock.
  *
- * A full batch is queued by the thread that filled it. It waits there until the records of its
- * kernels have come, which takes as long as the program's launches run ahead of the GPU; nobody
- * waits for that but the batches behind it. What the queue cannot hold is dropped, and counted. */
+ * The thread that filled a batch queues it. The delivering thread waits for the records of its
+ * kernels, which takes as long as the program's launches run ahead of the GPU; only the batches
+ * behind it wait meanwhile. Batches that do not fit into the queue are dropped, and counted. */
 
 enum { BATCH_LAUNCHES = 1024, FLUSH_AFTER_MS = 250, PATIENCE_MS = 10, FLUSH_PATIENCE_MS = 100 };
 
@@ -25,7 +25,8 @@ void trace_deinit(struct trace *t)
 	lock_deinit(&t->lock);
 }
 
-/* With the context's lock. False: its device is not part of the capture, or not known. */
+/* With the context's lock. False: the device is not part of the capture, or tracing could not be
+ * turned on. */
 static bool set_up(struct capture *c, struct ranges *r)
 {
 	struct device_info *d = devices_find(c);
@@ -38,7 +39,7 @@ static bool set_up(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* A context that is set up has a device. */
+/* Sets the context up if needed; a context that is set up has a device. */
 static bool is_ready(struct capture *c, struct ranges *r)
 {
 	bool ready = atomic_load(&r->device) != UINT32_MAX;
@@ -62,7 +63,7 @@ static bool trace_open(struct capture *c, struct ranges *r, struct section *v, s
 	return true;
 }
 
-/* The lock is held while a batch is made, which is seldom. */
+/* Allocates a batch, which is rare, while it holds the lock. */
 static void add(struct capture *c, const struct launch *l)
 {
 	struct trace *t = &c->trace;
@@ -98,7 +99,7 @@ static void trace_close(struct capture *c, struct ranges *r, struct section *v, 
 	}
 }
 
-/* No context has anything to flush or to disable: trace_flush() is for all of them. */
+/* Contexts have nothing to flush or to disable; trace_flush() serves all of them. */
 static bool end_nothing(struct capture *c, struct ranges *r)
 {
 	return true;
@@ -106,8 +107,8 @@ static bool end_nothing(struct capture *c, struct ranges *r)
 
 const struct method method_trace = { trace_open, trace_close, end_nothing, end_nothing, true };
 
-/* A signal handler that exits may have interrupted the lock's holder for good. What is in its batch
- * is lost then, and what is queued is delivered all the same. */
+/* A signal handler that exits may have interrupted the lock's holder for good. Then the batch under
+ * way is lost; queued batches are delivered all the same. */
 void trace_flush(struct capture *c, bool all)
 {
 	struct trace *t = &c->trace;
@@ -168,7 +169,8 @@ static void start_activity(struct capture *c)
 }
 
 /* Tracing adds instructions to each warp: sm__inst_executed of a copy was 44 % too high, and SASS
- * metrics read 0 (H200, CUPTI 2025.3). Of several passes some mostly count instructions. */
+ * metrics read 0 (H200, CUPTI 2025.3). With several passes, usually at least one counts
+ * instructions. */
 static bool may_trace(const struct capture *c)
 {
 	return c->passes.n == 1 && !c->passes.may_block[0];

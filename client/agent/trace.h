@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A capture that reads no counter: each launch is noted as it is made, and CUPTI's activity records
- * tell later when its kernel ran. See method.h. */
+/* A capture that reads no counter: each launch is noted when it is made, and later CUPTI's activity
+ * records give the time of its kernel. See method.h. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,29 +17,31 @@ struct capture;
 struct trace {
 	struct lock lock;
 	struct batch *batch;
-	uint64_t begin_ns; /* of its first launch */
-	unsigned n_unseen; /* launches of graphs of which no kernel came; the delivering thread's */
+	uint64_t begin_ns; /* when the first launch was added */
+	unsigned n_unseen; /* launches of graphs of which no kernel came; used by the delivering
+			      thread */
 };
 
 void trace_init(struct trace *t);
 void trace_deinit(struct trace *t); /* after the last trace_flush() */
 
-/* For the delivering thread: queues what has waited for long, or, at the end, all there is. */
+/* For the delivering thread: queues the batch if it is old, or, with all, in any case. */
 void trace_flush(struct capture *c, bool all);
 
-/* Where a capture has the kernels' times from: CUPTI's tracing (activity.h), or the lengths of the
- * ranges around them. */
+/* The source of the kernels' times: CUPTI's tracing (activity.h), or the lengths of the ranges
+ * around the kernels. */
 
-/* Where somebody else in the process uses CUPTI's records. */
+/* Remedy if somebody else in the process uses CUPTI's records. */
 #define TIMES_OTHERS_REMEDY \
 	"Run the program without its own tracing (torch.profiler, CUPTI's activity API)."
 
-/* While metrics can still be added to the plan: decides for lengths of ranges if tracing would
- * change what is measured. */
+/* Chooses lengths of ranges if tracing would change the measured values. To be called while metrics
+ * can still be added to the plan. */
 void times_init(struct capture *c);
 
-/* Before a context is set up for its first range, or a graph is captured: CUPTI traces from now on,
- * unless times_init() has settled it. Not before, because tracing costs each launch of the process
- * something, whether it is measured or not. The launch whose callback this is called in is traced
- * as well. False: another thread is at it, within CUPTI, and does not come back. */
+/* Turns CUPTI's tracing on, unless times_init() has chosen lengths of ranges. To be called before a
+ * context is set up for its first range, or a stream capture begins, and not earlier, because
+ * tracing slows each launch of the process, measured or not. If called in the callback of a launch,
+ * that launch is traced as well. False: another thread is turning tracing on and does not return
+ * from CUPTI. */
 bool times_begin(struct capture *c);

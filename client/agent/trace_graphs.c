@@ -10,14 +10,15 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 
-/* A launch of a graph is noted as any other one, and CUPTI tells of its kernels when they have
- * ended. When its batch is delivered, those that are there take its place, with its correlation id,
- * thread and NVTX ranges; what comes later follows in a batch of its own. So one launch counts as
- * its kernels: as seen, measured, filtered (by --kernel, which compares the names of kernels),
- * dropped. Of a graph of which nothing came by then there is one record, without a time.
+/* A launch of a graph is noted like any other launch, and CUPTI reports its kernels when they have
+ * ended. When the launch's batch is delivered, the kernels that have come take the launch's place,
+ * with its correlation id, thread and NVTX ranges; later kernels follow in a batch of their own. So
+ * instead of the launch its kernels count as seen, measured, filtered (by --kernel, which compares
+ * the names of kernels) or dropped. If no kernel has come by then, the launch gives one record
+ * without a time.
  *
- * Skipping and counting of launches (--skip, --count) takes place before, and takes
- * a graph as one. */
+ * Skipping and counting of launches (--skip, --count) happens earlier, and counts a graph as one
+ * launch. */
 
 enum {
 	CROWD_PATIENCE_MS = 1,
@@ -28,8 +29,9 @@ enum {
 
 /* --- names --- */
 
-/* The cache of functions is the thread's own, and CUPTI has few threads. A name's address does for
- * a handle: the name is compared as well. Modules may have kernels of one name that differ. */
+/* The cache of functions belongs to the thread, and CUPTI has few threads. The address of the name
+ * serves as handle, because functions_find() also compares the name. Kernels of one name may differ
+ * between modules. */
 static bool name_kernel(void *userdata, const char *name, struct launch *l,
 			uint32_t static_shared_bytes, uint32_t registers)
 {
@@ -38,7 +40,7 @@ static bool name_kernel(void *userdata, const char *name, struct launch *l,
 	uint32_t generation = c->intern.generation;
 
 	if (!f) {
-		return true; /* without a number, it is dropped */
+		return true; /* without an id the kernel is dropped */
 	}
 	if (f->id == 0 || f->generation != generation ||
 	    f->static_shared_bytes != static_shared_bytes || f->registers != registers) {
@@ -85,7 +87,7 @@ static int compare_starts(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* In the order in which they began. */
+/* Sorts the launches from `from` on by their start. */
 static void sort(struct graph_kernels *s, size_t from)
 {
 	if (s->n > from) {
@@ -104,8 +106,8 @@ static void add_kernels(struct capture *c, struct graph_kernels *s, struct graph
 	sort(s, from);
 }
 
-/* The program's graphs were made before the capture, and CUPTI does not know their kernels. Where
- * tracing could not be turned on, that was told. */
+/* CUPTI does not know the kernels of graphs that were made before the capture: traces whole graphs,
+ * or tells the user why kernels are missing. If tracing is off, the user knows that already. */
 static void note_unseen(struct capture *c)
 {
 	if (!c->late || !activity_is_started(c->activity) || c->trace.n_unseen == UNSEEN_MAX ||
@@ -129,7 +131,7 @@ static void note_unseen(struct capture *c)
 		"Start the program with gpuctr-client, or let it make its graphs anew.");
 }
 
-/* None of its kernels has come. */
+/* Adds a launch of which no kernel has come. */
 static void add_whole(struct capture *c, struct graph_kernels *s, struct launch *l)
 {
 	if (filter_chooses_kernels(&c->filter) && !filter_selects(&c->filter, "(CUDA graph)")) {
@@ -222,7 +224,8 @@ void trace_graphs_finish(struct capture *c)
 
 /* --- dropping --- */
 
-/* Kernels count as dropped themselves. False: none has come, the launch counts. */
+/* Counts the launch's kernels as dropped. False: no kernel has come, so the launch itself counts.
+ */
 static bool leave_out_graph(struct capture *c, const struct launch *l)
 {
 	struct graph_told told = activity_take_graph(c->activity, l);

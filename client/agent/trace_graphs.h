@@ -6,20 +6,22 @@
 struct batch;
 struct capture;
 
-/* Before tracing starts: are kernels of graphs told, or whole graphs? */
+/* Before tracing starts: decides between records of a graph's kernels and of whole graphs. */
 void trace_graphs_begin(struct capture *c);
 
-/* A batch, after activity_fill(): for the delivering thread. */
+/* Puts kernels in place of a batch's launches of graphs, after activity_fill(). For the delivering
+ * thread. */
 void trace_graphs_split(struct capture *c, struct batch *b);
 
-/* A batch that is dropped: its launches ran all the same. By any thread. */
+/* For a batch that is dropped: keeps the times of its launches as unrecorded work. Any thread may
+ * call this. */
 void trace_graphs_leave_out(struct capture *c, struct batch *b);
 
-/* Queues kernels whose launches were delivered before they came. */
+/* Queues kernels that came after their launches were delivered. */
 void trace_graphs_flush(struct capture *c);
 
-/* At the end: as trace_graphs_flush(), of all that have ended. */
+/* At the end: as trace_graphs_flush(), after a flush of CUPTI's records. */
 void trace_graphs_finish(struct capture *c);
 
-/* After tracing has stopped: counts what is still there as dropped. */
+/* After tracing has stopped: counts the remaining kernels as dropped. */
 void trace_graphs_end(struct capture *c);
