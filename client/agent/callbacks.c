@@ -16,10 +16,10 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
-/* CUPTI calls on_callback on the program's threads before and after each call of the driver that
- * launches work, or gives the GPU other work, and where streams and contexts come and go. Between
- * the two callbacks the thread is in a section, so that a launch within a launch (libraries make
- * such launches from host callbacks) is left alone, and that the capture is not freed. */
+/* CUPTI calls on_callback() on the program's threads before and after each driver call that
+ * launches work or gives the GPU other work, and when streams and contexts come and go. Between the
+ * two callbacks of a measured launch the thread is in a section: so the capture is not freed, and a
+ * launch within the launch (libraries make such launches from host callbacks) is left alone. */
 
 enum { LEAVING_MS = 50 };
 
@@ -36,7 +36,7 @@ enum call {
 };
 
 #define ONE(call) CUPTI_DRIVER_TRACE_CBID_##call
-/* Not by ONE(), because cuda.h defines some of the names as those of newer calls. */
+/* Does not use ONE(), because cuda.h defines some of these names as macros for newer calls. */
 #define BOTH(call, what) \
 	[CUPTI_DRIVER_TRACE_CBID_##call] = what, [CUPTI_DRIVER_TRACE_CBID_##call##_ptsz] = what
 
@@ -59,7 +59,7 @@ static const uint8_t calls[CUPTI_DRIVER_TRACE_CBID_SIZE] = {
 	[ONE(cuStreamDestroy_v2)] = CALL_DESTROYS_STREAM,
 };
 
-static atomic_bool is_copy[CUPTI_DRIVER_TRACE_CBID_SIZE]; /* or a fill */
+static atomic_bool is_copy[CUPTI_DRIVER_TRACE_CBID_SIZE]; /* a copy or fill, by callback id */
 
 static enum call call_of(CUpti_CallbackId id)
 {
@@ -71,8 +71,8 @@ static bool is_launch(CUpti_CallbackId id)
 	return call_of(id) == CALL_LAUNCH;
 }
 
-/* Some failures mean that the stream capture goes on: UNMATCHED, that it began in another stream,
- * which this one has joined. */
+/* After some failures the stream capture goes on. UNMATCHED: it began in another stream, which this
+ * stream has joined. */
 static bool stream_capture_ended(CUresult result)
 {
 	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
@@ -81,8 +81,8 @@ static bool stream_capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Waits until Starts and Stops that are under way have returned, but not for a launch that hangs.
- */
+/* Waits until CUPTI's Starts and Stops that are under way have returned, but gives up on a launch
+ * that hangs. */
 static void wait_for_turns(struct capture *c)
 {
 	contexts_for_each(r, c) {
@@ -115,20 +115,20 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 		v->begins = false;
 		return;
 	}
-	if (v->begins) { /* whether the call succeeded was missed: at worst the stream capture is
-			    not known */
+	if (v->begins) { /* the last call's exit was missed: at worst its stream capture is unknown
+			  */
 		stream_captures_began(&c->stream_captures, &of, false, true);
 	}
 	v->begins = true;
-	/* Only nodes of graphs that were made while tracing was on are traced. Stream captures of a
-	 * running program are not disturbed. */
+	/* CUPTI traces only nodes of graphs that were made while tracing was on. In a late capture,
+	 * tracing is not turned on here, to leave the program's stream captures alone. */
 	if (stream_captures_begin(&c->stream_captures) && !c->late) {
 		times_begin(c);
 	}
 	wait_for_turns(c);
 }
 
-/* And after it has ended. */
+/* A stream capture counts until the call that ends it has returned. */
 static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_CallbackId id,
 				  const CUpti_CallbackData *data)
 {
@@ -148,7 +148,8 @@ static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_Ca
 	v->ends = false;
 }
 
-/* Before the driver takes locks: a thread may query the stream. */
+/* Removes the stream before the driver takes locks, because another thread may be querying the
+ * stream. */
 static void on_destroy_stream(struct capture *c, struct section *v, CUpti_CallbackId id,
 			      const CUpti_CallbackData *data)
 {
@@ -171,10 +172,10 @@ static void on_destroy_stream(struct capture *c, struct section *v, CUpti_Callba
 	}
 }
 
-/* Before the program has the handle of a stream, and while it still has it. The driver holds locks
- * meanwhile, so what is done for a stream waits for nothing that another thread may hold over a
- * call of the driver. The end of a context waits for that for two seconds (contexts_end()), and for
- * kernels with patience. */
+/* The program does not yet have the handle of a new stream, and still has that of an ending one.
+ * The driver holds locks during this callback, so the functions for streams take no lock that
+ * another thread may hold over a driver call. contexts_end() does, but gives up after two seconds,
+ * and waits for kernels with a limit as well. */
 static void on_resource(struct capture *c, const struct section *v, CUpti_CallbackId id,
 			const CUpti_ResourceData *data)
 {
@@ -242,15 +243,15 @@ static void handle(struct capture *c, struct section *v, CUpti_CallbackDomain do
 		on_driver_call(c, v, id, data);
 	}
 	if (v->launching && !was_launching) {
-		v->cancel_before = cancel; /* until the launch is over */
+		v->cancel_before = cancel; /* restored after the launch */
 	} else if (!v->launching) {
 		pthread_setcancelstate(was_launching ? v->cancel_before : cancel, NULL);
 	}
 }
 
-/* A context or stream that ends must not be asked again; stream captures, and calls that give the
- * GPU work, are counted from their beginning to their end. A stream that is made may be missed: the
- * first launch into it tells of it as well. */
+/* The end of a context or stream must be seen, because neither may be queried afterwards. Stream
+ * captures and calls that give the GPU work are counted from beginning to end. A new stream may be
+ * missed, because the first launch into it makes it known as well. */
 static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain domain,
 			       CUpti_CallbackId id, const void *data)
 {
@@ -266,8 +267,8 @@ static bool must_not_be_missed(const struct section *v, CUpti_CallbackDomain dom
 	       (data_of_call->callbackSite == CUPTI_API_EXIT && v->other != NULL);
 }
 
-/* Launches that a signal handler made since the callback began: nobody knows whether a range that
- * is open by now holds their kernels. */
+/* Counts launches that a signal handler made since the callback began. A range that is open by now
+ * may hold their kernels. */
 static void count_interruptions(struct capture *c, struct section *v)
 {
 	unsigned n = atomic_exchange_explicit(&v->interruptions, 0, memory_order_relaxed);
@@ -301,7 +302,8 @@ static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CU
 	}
 }
 
-/* Before anything else: whoever waits there is in no section, and a signal handler may launch. */
+/* Called before the thread enters a section, so that a waiting thread is in none, and its signal
+ * handlers may launch. */
 static void pass_copy_gate(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *call)
 {
 	if (!atomic_load_explicit(&is_copy[id], memory_order_relaxed)) {
@@ -314,8 +316,8 @@ static void pass_copy_gate(struct section *v, CUpti_CallbackId id, const CUpti_C
 	}
 }
 
-/* The userdata cannot be the capture, which may be over. CUPTI itself makes streams within calls of
- * ours, so resources are noted in a callback as well. */
+/* userdata is not the capture, which may be over. CUPTI makes streams of its own within the agent's
+ * calls, so resource callbacks are handled also inside another callback. */
 static void CUPTIAPI on_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
@@ -358,8 +360,8 @@ static int refuse(struct capture *c, CUptiResult result, struct refusal *r)
 	return r->code;
 }
 
-/* Calls that have many variants are recognised by how their names begin: copies and fills, and
- * other calls that give the GPU work, or let it wait for something. */
+/* Calls with many variants are recognised by the beginnings of their names: copies and fills; other
+ * calls that give the GPU work or make it wait. */
 static const char *const copies[] = { "cuMemcpy", "cuMemset" };
 static const char *const other_work[] = {
 	"cuStreamWriteValue", "cuStreamWaitValue",	 "cuStreamBatchMemOp",
@@ -378,7 +380,7 @@ static bool begins_as(const char *name, const char *const *beginnings, size_t n)
 	return false;
 }
 
-/* Before tracing may be turned on. */
+/* To be called before tracing may be turned on. */
 static void watch_named(struct capture *c)
 {
 	const struct profiler *p = c->profiler;
@@ -432,7 +434,7 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 			continue;
 		}
 		result = p->cuptiEnableCallback(1, c->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
-		/* An older CUPTI may not know the newest calls, which its driver has not either. */
+		/* An older CUPTI may not know the newest calls, which its driver lacks, too. */
 		if (result == CUPTI_ERROR_INVALID_PARAMETER && id != ONE(cuLaunchKernel)) {
 			result = CUPTI_SUCCESS;
 		}
@@ -444,10 +446,10 @@ int callbacks_enable(struct capture *c, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(c, result, r);
 }
 
-/* A thread that CUPTI is about to call us in uses memory that cuptiUnsubscribe() frees. Of
- * 16,000 to 20,000 calls, while two threads launched 75,000 kernels a second each and their
- * launches were watched, two ended the program with a SIGSEGV; of 9,000 with a pause before them,
- * or with the threads held, none (H100, CUPTI 2025.3). */
+/* A thread in which CUPTI is about to call on_callback() uses memory that cuptiUnsubscribe() frees.
+ * While two threads launched 75,000 kernels a second each, with callbacks on, two of 16,000 to
+ * 20,000 calls of cuptiUnsubscribe() ended the program with a SIGSEGV; of 9,000 after a pause, or
+ * with the threads held, none did (H100, CUPTI 2025.3). */
 static void leave_threads_time(void)
 {
 	nanosleep(&(struct timespec){ 0, LEAVING_MS * CLOCK_NS_PER_MS }, NULL);

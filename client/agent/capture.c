@@ -20,16 +20,15 @@
 #include "client/agent/watch.h"
 #include "proto/base/clock.h"
 
-/* A capture is made and started by one thread, and run by the one that delivers, which is also the
- * one that ends it: everything that calls CUPTI at the end happens there, because whoever asks for
- * the end may hold CUPTI's locks, or ours when it is a signal handler that exits, and Stop waits
- * for kernels that may never end.
+/* One thread makes and starts a capture; the delivering thread runs and ends it. Only the
+ * delivering thread calls CUPTI at the end: the thread that asks for the end may hold CUPTI's
+ * locks, or, in a signal handler that exits, ours, and Stop waits for kernels that may never end.
  *
- * At the end nobody is let in any more, launches that are under way are waited for, contexts let go
- * of the counters, the queue is delivered, and only then CUPTI is left and goodbye is said: so who
- * hears of the end finds CUPTI free, and the totals are final. While a launch has not come back, or
- * kernels under way keep a context from letting go, goodbye is said all the same, and the capture
- * lingers, inactive, until they have ended. */
+ * At the end the contexts release the counters, new threads are kept out, and the delivering thread
+ * waits for launches under way. It delivers the queue, leaves CUPTI and then sends goodbye: so when
+ * the daemon hears of the end, CUPTI is free and the totals are final. If a launch has not
+ * returned, or running kernels keep a context from releasing the counters, it sends goodbye all the
+ * same, and the capture lingers, inactive, until they have ended. */
 
 enum { SECTIONS_PATIENCE_MS = 2000, LINGER_MS = 250 };
 
@@ -37,8 +36,8 @@ static atomic_uint last_number;
 
 /* --- events of the delivering thread --- */
 
-/* True: no thread is inside the capture, none may enter it, and no context has anything of CUPTI's.
- * False: threads may still enter, so that their callbacks tell of contexts that end. */
+/* True: no thread is inside the capture or may enter it, and no context holds objects of CUPTI.
+ * False: threads may still enter, so that their callbacks report the end of contexts. */
 static bool close_sections(struct capture *c)
 {
 	if (sections_are_open(c) && sections_close(c)) {
@@ -70,7 +69,7 @@ static void tell_copies(struct capture *c)
 	free(v);
 }
 
-/* Once in a capture, when it is known. */
+/* Reports other users of CUPTI's records, once in a capture. */
 static void tell_others(struct capture *c)
 {
 	const struct others *o = &c->activity->others;
@@ -122,8 +121,8 @@ static void tell_steps(struct capture *c)
 	}
 }
 
-/* Lets go of the counters and queues the rest. False: while a stream is captured into a graph this
- * is put off to the next tick, because it would invalidate that stream capture. */
+/* Releases the counters and queues the last batches. False: a stream capture is under way, which
+ * this would invalidate; the next tick tries again. */
 static bool stop_now(struct capture *c)
 {
 	bool exiting = state_is_exiting();
@@ -135,7 +134,7 @@ static bool stop_now(struct capture *c)
 	}
 	tell_others(c);
 	tell_steps(c);
-	if (c->welcome.trace) { /* what no launch waits for */
+	if (c->welcome.trace) { /* records of copies, which no batch waits for */
 		activity_flush(c->activity);
 	}
 	tell_copies(c);
@@ -165,9 +164,8 @@ static bool on_idle(void *userdata)
 	struct capture *c = userdata;
 
 	tell_steps(c);
-	/* If the capture began with the program, launches are counted to the program's end.
-	 * Otherwise the capture leaves the program alone as soon as all requested launches were
-	 * measured. */
+	/* A capture that began with the program counts launches to the program's end. A late one
+	 * ends as soon as all requested launches were measured. */
 	if (state_is_exiting() || !capture_is_measuring(c) ||
 	    (c->late && (phase_is_finished(&c->filter.phase) || filter_is_finished(&c->filter)))) {
 		state_move(&c->deliver.state, CAPTURE_STOPPING);
@@ -177,13 +175,13 @@ static bool on_idle(void *userdata)
 		activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
 	}
 	tell_others(c);
-	if (!deliver_is_full(&c->deliver)) { /* else they wait where they are bounded */
+	if (!deliver_is_full(&c->deliver)) { /* else they wait in a bounded place */
 		contexts_flush_old(c);
 		trace_flush(c, activity_is_crowded(c->activity));
 		trace_graphs_flush(c);
 	}
 	watch_look(c);
-	tell_copies(c); /* there may be no batch for long, where a filter leaves out all */
+	tell_copies(c); /* a filter may exclude all launches, so that no batch comes */
 	return false;
 }
 
@@ -261,7 +259,7 @@ static void on_end(void *userdata)
 {
 	struct capture *c = userdata;
 
-	trace_flush(c, true); /* what came too late is dropped */
+	trace_flush(c, true); /* late launches are dropped */
 	if (!sections_are_open(c)) {
 		leave_cupti(c);
 	} else if (c->welcome.trace && !state_is_exiting()) {
@@ -288,7 +286,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 {
 	c->method = c->welcome.trace ? &method_trace : &method_ranges;
 	if (c->welcome.trace) {
-		c->passes.n = 1; /* of nothing */
+		c->passes.n = 1; /* one pass, without metrics */
 	} else if (passes_init(&c->passes, &c->arena, &c->welcome.plan, r) != 0) {
 		return r->code;
 	}
@@ -298,7 +296,7 @@ static int start_measuring(struct capture *c, const char *socket_path, const cha
 	    callbacks_subscribe(c, r) != 0) {
 		return r->code;
 	}
-	/* Of a CUPTI that nobody else uses. */
+	/* The subscription has shown that nobody else in the process subscribes to CUPTI. */
 	c->activity->while_quiet = c->welcome.trace ? NULL : while_quiet;
 	c->activity->userdata = c;
 	c->activity->is_ending = is_ending;
@@ -390,7 +388,7 @@ void capture_run(struct capture *c)
 			leave_cupti(c);
 		}
 	}
-	if (!state_is_exiting()) { /* else whoever exits may have interrupted a thread in it */
+	if (!state_is_exiting()) { /* its lock's holder may be interrupted for good */
 		control_end();
 	}
 }

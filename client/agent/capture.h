@@ -22,7 +22,7 @@
 
 struct capture {
 	uint32_t number; /* number of the capture in this process, from 1; never reused */
-	bool late; /* the program was running already: it may have contexts, streams and stream
+	bool late; /* the program was already running, and may have contexts, streams and stream
 		      captures that no callback has reported */
 	uint64_t made_ns;		 /* clock_now_ns() */
 	const struct profiler *profiler; /* this and the next two belong to the process */
@@ -31,7 +31,7 @@ struct capture {
 	const struct method *method; /* functions called around a launch */
 
 	atomic_uint n_contexts;	  /* number of contexts now */
-	atomic_bool has_too_many; /* contexts: one was left out */
+	atomic_bool has_too_many; /* a context was left out, beyond CONTEXTS_MAX */
 	_Atomic uint64_t n_apart; /* launches of apart_on_launch() */
 	struct stream_captures stream_captures;
 	struct patience patience;
@@ -52,10 +52,10 @@ struct capture {
 
 	struct trace trace;
 
-	struct lock times_lock; /* protects has_times while tracing begins */
+	struct lock times_lock; /* held while tracing begins */
 	bool has_times;		/* the source of kernels' times is decided */
 
-	struct lock lock; /* of whoever adds a context; not held during calls of the driver */
+	struct lock lock; /* taken to add a context; not held during calls of the driver */
 	_Atomic(struct ranges *) contexts; /* contexts.h */
 	struct lock devices_lock;
 	struct device_info *devices[LIMIT_GPUS];
@@ -78,10 +78,10 @@ struct capture *capture_new(const struct profiler *p, struct activity *activity,
  * caller must call capture_run() in any case. */
 int capture_start(struct capture *c, const char *socket_path, const char *token, struct refusal *r);
 
-/* Runs the capture on the calling thread, which delivers, until the daemon ends the capture, the
- * connection breaks, or capture_request_end() was called. Then undoes everything except for traces
- * that CUPTI leaves behind, and says goodbye. If the program exits, CUPTI is not left, and not
- * called once the rest has been delivered. */
+/* Runs the capture on the calling thread, which becomes the delivering thread, until the daemon
+ * ends the capture, the connection breaks, or capture_request_end() is called. Then undoes what the
+ * capture has set up, and sends goodbye. If the program exits, leaves CUPTI as it is, and does not
+ * call it after the last batch. */
 void capture_run(struct capture *c);
 
 /* Any thread and signal handlers may call this; waits for a lock until by_ns at most. */

@@ -8,29 +8,29 @@
 
 #include "proto/base/clock.h"
 
-/* A program that fills memory in the moment in which kernels' tracing is turned on or off may end
- * with a SIGSEGV: in cuMemsetD8Async() itself, or in CUPTI's own thread at a record. In a training
- * of a ResNet-18, whose backward pass fills from a second thread, that happened after 700 to 5,000
- * times of turning tracing off and on, also if fills themselves were not traced; in 19,346 times
- * with copies and fills held meanwhile it did not, nor in programs that launch only (H200, CUPTI
- * 2025.3). Launches need not be held. A thread that waits in the callback before its call is not
+/* A program that fills memory while kernels' tracing is turned on or off may end with a SIGSEGV, in
+ * cuMemsetD8Async() itself or in CUPTI's own thread at a record. In a training of a ResNet-18,
+ * whose backward pass fills from a second thread, this happened after tracing was turned off and on
+ * 700 to 5,000 times, even if fills were not traced. It did not happen in 19,346 times while the
+ * gate held copies and fills, nor in programs that only launch (H200, CUPTI 2025.3). So launches
+ * are not held. A thread that waits in the callback before its copy or fill does not count as
  * within it. */
 
 enum {
-	PATIENCE_MS = 100, /* for a copy that waits for the GPU */
+	PATIENCE_MS = 100, /* a copy may wait for the GPU */
 	HOLD_MS = 1000,
-	UNDER_WAY_US = 2000, /* calls that began before there were callbacks */
+	UNDER_WAY_US = 2000, /* for calls begun before the subscription */
 	PAUSE_US = 20,
 };
 
 static struct {
-	atomic_uint number; /* of the subscription */
+	atomic_uint number; /* number of the present subscription */
 	atomic_int inside;
 	atomic_int closed;
 	_Atomic uint64_t begun_ns;
 } gate;
 
-static __thread bool is_closer; /* CUPTI may copy or fill on behalf of it */
+static __thread bool is_closer; /* CUPTI may copy or fill in it */
 
 static void pause_shortly(void)
 {
@@ -44,7 +44,8 @@ void copy_gate_begin(void)
 	atomic_store(&gate.begun_ns, clock_now_ns());
 }
 
-/* Who closes the gate and who enters both write first and look then, so that one sees the other. */
+/* A thread that closes the gate and one that enters each write their counter before they read the
+ * other's, so at least one sees the other. */
 void copy_gate_enter(struct copy_pass *p)
 {
 	unsigned number = atomic_load(&gate.number);
@@ -62,7 +63,7 @@ void copy_gate_enter(struct copy_pass *p)
 		return;
 	}
 	by_ns = clock_now_ns() + HOLD_MS * CLOCK_NS_PER_MS;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not through CUPTI */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* must not unwind CUPTI */
 	do {
 		atomic_fetch_sub(&gate.inside, 1);
 		while (atomic_load(&gate.closed) > 0 && clock_now_ns() < by_ns) {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* While kernels' tracing is turned on or off, no thread of the program is within a copy or a fill.
- * There is one gate in a process. */
+/* Keeps the program's threads out of copies and fills while kernels' tracing is turned on or off. A
+ * process has one gate. */
 
 #include <stdbool.h>
 
-/* How deep a thread is in such calls; zeroed at first. The thread's own. */
+/* How deep a thread is nested in copies and fills; zeroed at first; used by that thread only. */
 struct copy_pass {
-	unsigned number; /* of the subscription that this is of */
+	unsigned number; /* number of the subscription that depth belongs to */
 	unsigned depth;
 };
 
-/* Before CUPTI is asked to call back at copies and fills. */
+/* To be called before CUPTI's callbacks for copies and fills are turned on. */
 void copy_gate_begin(void);
 
-/* CUPTI's callbacks around such a call. The first one waits while the gate is closed, for a second
- * at most. */
+/* For CUPTI's callbacks before and after a copy or fill. The first waits while the gate is closed,
+ * for a second at most. */
 void copy_gate_enter(struct copy_pass *p);
 void copy_gate_leave(struct copy_pass *p);
 
-/* Waits a moment until no thread is within such a call. False: one still is, and the gate is closed
- * all the same. The calling thread itself passes. To be opened by the same thread. */
+/* Closes the gate, and waits a moment until no thread is within a copy or fill. False: a thread
+ * still is. The calling thread may still copy and fill; the same thread must open the gate. */
 bool copy_gate_close(void);
 void copy_gate_open(void);
 
-/* In a forked child, in which no thread opens it. */
+/* To be called in a forked child, in which no thread would open the gate. */
 void copy_gate_forget(void);

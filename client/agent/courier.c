@@ -25,27 +25,27 @@
 #include "proto/base/clock.h"
 
 /* The program must not notice its courier. So the courier is a grandchild: the process in between
- * ends at once and is no child that wait() or SIGCHLD tells of, because its signal of exit is 0.
- * Both share the program's memory until exec, as with vfork(), so that no page becomes copied on
- * write. The courier has a session of its own, blocks all signals, and keeps no descriptor of the
- * program's. It ends with the program, whose end of a socket pair is closed then; a forked child
- * closes its copy.
+ * ends at once, and wait() and SIGCHLD do not report it, because its exit signal is 0. Both share
+ * the program's memory until exec, as with vfork(), so that no page is copied on write. The courier
+ * has a session of its own, blocks all signals, and keeps no descriptor of the program's. It ends
+ * with the program, when the program's end of a socket pair closes; a forked child closes its copy
+ * of that end.
  *
- * In a program that is process 1, or a subreaper, the courier would become a child that wait()
- * tells of. There, and where the courier cannot be started or cannot see the program in /proc, the
- * agent does without. */
+ * In a program that is process 1 or a subreaper, the courier would become a child that wait()
+ * reports. There, and if the courier cannot be started or cannot see the program in /proc, the
+ * agent works without one. */
 
 enum {
 	STACK_BYTES = 16 * 1024,
 	LOOK_TIMEOUT_S = 2,
 	START_TIMEOUT_S = 2,
-	FIRST_NUMBER = 16, /* of descriptors, above those of the courier's */
+	FIRST_NUMBER = 16, /* least number of a descriptor, above those of the courier */
 };
 
 static struct {
 	_Atomic(struct courier_shared *) shared;
-	atomic_bool filtered; /* once and for all */
-	struct lock looking;  /* a leaf; nobody looks at memory that is given back */
+	atomic_bool filtered; /* another filter was seen; stays set */
+	struct lock looking;  /* held while shared is used for a look, so that it stays mapped */
 } courier = { .looking = LOCK_INITIALIZER(LOCK_LEAF) };
 
 /* --- the start --- */
@@ -99,7 +99,8 @@ static bool find_path(char path[PATH_MAX])
 			info.dli_fname) < PATH_MAX;
 }
 
-/* The sanitizer of threads takes what a clone that shares memory calls for the calling thread's. */
+/* The thread sanitizer takes the calls of a clone that shares memory for calls of the calling
+ * thread. */
 #ifdef __SANITIZE_THREAD__
 static const bool is_told_apart = false;
 #else
@@ -113,7 +114,7 @@ static bool would_become_a_child(void)
 	return getpid() == 1 || prctl(PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0) < 0 || subreaper;
 }
 
-/* By the number that it has in its own namespace; /proc may be that of another. */
+/* Is this process in /proc under its own number? /proc may belong to another pid namespace. */
 static bool is_seen_in_proc(void)
 {
 	char number[16] = "";
@@ -161,7 +162,7 @@ static struct courier_shared *make_shared(int *fd)
 	return s;
 }
 
-/* Above the courier's numbers, out of the way of dup2(). Closes fd. */
+/* Moves fd to a number of at least least, so that dup2() does not overwrite it. Closes fd. */
 static int raise_number(int fd, int least)
 {
 	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least);
@@ -179,7 +180,7 @@ static void close_if_open(int fd)
 	}
 }
 
-/* Sleeps while nothing comes of the courier. False: time is over. */
+/* Sleeps until the courier counts up to_program. False: by_ns has passed. */
 static bool sleep_until(struct courier_shared *s, uint32_t seen, uint64_t by_ns)
 {
 	uint64_t now_ns = by_ns == COURIER_FOR_EVER ? 0 : clock_now_ns();
@@ -192,7 +193,7 @@ static bool sleep_until(struct courier_shared *s, uint32_t seen, uint64_t by_ns)
 	return true;
 }
 
-/* Whether it is by then. */
+/* Waits until the expression is is true. False: by_ns has passed first. */
 #define WAIT_UNTIL(s, is, by_ns)                                \
 	({                                                      \
 		uint32_t seen_;                                 \
@@ -350,7 +351,8 @@ bool courier_is_there(void)
 	return shared() != NULL;
 }
 
-/* With the lock. A courier that does not answer was ended by somebody: then nobody knows. */
+/* With the lock. If the courier does not answer, somebody has ended it, and the threads count as
+ * filtered. */
 static bool look(struct courier_shared *s, int32_t other)
 {
 	uint64_t by_ns = clock_now_ns() + LOOK_TIMEOUT_S * CLOCK_NS_PER_S;

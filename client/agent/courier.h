@@ -17,41 +17,43 @@ struct connection;
 
 #define COURIER_FOR_EVER UINT64_MAX
 
-/* Hands l's socket over. l may be closed: then courier_rest() is all that can be asked. False:
- * there is no courier, and l is as it was.
+/* Starts a courier and hands l's socket over to it. If l is closed, only courier_rest() may follow.
+ * False: there is no courier, and l is unchanged.
  *
- * standby: what comes reaches the calling thread only while it has the filters that it has now. */
+ * standby: the courier wakes the calling thread only while the thread has the filters that it has
+ * now. */
 bool courier_start(struct connection *l, bool standby);
 
-/* In a capture: it is the calling thread whose filters count. */
+/* In a capture: the courier looks at the filters of the calling thread from now on. */
 void courier_watch_me(void);
 
 /* A capture begins, or is over. */
 void courier_be_idle(bool idle);
 
-/* Bytes; 0: none now; -EPIPE: the connection has ended. */
+/* Return the number of bytes read or queued; 0: none now; -EPIPE: the connection has ended. */
 ssize_t courier_read(void *data, size_t bytes);
 ssize_t courier_write(const void *data, size_t bytes);
 
-/* 1: there is something to read, or room to write, or the connection has ended; 0: time is over. */
+/* 1: there are bytes to read, or room to write, or the connection has ended; 0: by_ns has passed.
+ */
 int courier_wait(bool to_read, uint64_t by_ns);
 
-/* Waits until all is sent, or the connection has ended, or time is over. */
+/* Waits until the courier has sent all bytes, the connection has ended, or by_ns has passed. */
 void courier_flush(uint64_t by_ns);
 
-/* Ends the connection once all is sent, and the courier. True: the calling thread may make calls of
- * the system. */
+/* Makes the courier send the queued bytes, end the connection and exit. True: no new filter is
+ * known, so the calling thread may make system calls. */
 bool courier_quit(void);
 
-/* Ends the courier, and returns after so long a time; if by then the program has shut its threads
- * in, never. */
+/* Ends the connection and the courier, and returns after ns; never if the program has loaded a new
+ * filter by then. */
 void courier_rest(struct connection *l, uint64_t ns);
 
 bool courier_is_there(void);
 
-/* Have the agent's threads come under another filter? The courier looks now; one that has ended
- * has looked before. */
+/* Have the agent's threads come under another filter? The courier looks now; if it has ended, its
+ * last look counts. */
 bool courier_look(void);
 
-/* The same, and of the calling thread, which is the program's. */
+/* As courier_look(), also for the calling thread, which is the program's. */
 bool courier_look_at_caller(void);

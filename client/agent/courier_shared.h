@@ -11,7 +11,7 @@
 #include "client/agent/filters.h"
 #include "client/agent/futex.h"
 
-/* Powers of two. Memory that nothing was written to takes no room. */
+/* Powers of two. Pages that were never written take no memory. */
 enum { COURIER_IN_BYTES = 64 * 1024, COURIER_OUT_BYTES = 512 * 1024 };
 
 /* The numbers of the courier's descriptors. */
@@ -28,23 +28,24 @@ struct courier_shared {
 	uint32_t has_socket;
 	int32_t process;
 	uint32_t uid;
-	struct filters first; /* of the program's threads, when the agent was loaded */
+	struct filters first; /* filters of the program's threads when the courier was started */
 
-	/* Who is first decides: the courier that it is ready, the program that it is too late. */
+	/* enum courier_start. The first to set it decides: the courier that it is ready, or the
+	 * program that it is too late. */
 	_Atomic uint32_t start;
 
-	/* The program's. */
-	_Atomic int32_t thread;	  /* one of the agent's, whose filters count; 0: none yet */
-	_Atomic uint32_t idle;	  /* nobody captures: the thread that reads makes no call unasked */
-	_Atomic uint32_t quit;	  /* the courier sends what is queued, and ends */
-	_Atomic uint32_t rest_ms; /* not 0: the courier ends the connection, waits, and looks */
+	/* Written by the program. */
+	_Atomic int32_t thread;	  /* agent's thread whose filters count; 0: none yet */
+	_Atomic uint32_t idle;	  /* no capture; the courier looks before waking the thread */
+	_Atomic uint32_t quit;	  /* the courier sends the queued bytes, and exits */
+	_Atomic uint32_t rest_ms; /* not 0: the courier hangs up, waits so long, and looks */
 	_Atomic uint32_t look_asked;
-	_Atomic int32_t other_thread; /* one of the program's that asks for itself; 0: none */
+	_Atomic int32_t other_thread; /* a program's thread that asks; 0: none */
 	_Atomic uint32_t to_courier;  /* event */
 
-	/* The courier's. */
-	_Atomic uint32_t ended;	   /* the connection, after what is in the ring */
-	_Atomic uint32_t filtered; /* the thread has come under another filter */
+	/* Written by the courier. */
+	_Atomic uint32_t ended;	   /* the connection has ended, after the bytes in the ring */
+	_Atomic uint32_t filtered; /* the agent's thread has come under another filter */
 	_Atomic uint32_t looked;
 	_Atomic uint32_t other_filtered;
 	_Atomic uint32_t rested;

@@ -12,9 +12,9 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* One hash table for all kinds: a 128-bit hash over kind and content stands for the content, so
- * that sent strings need not be kept. Two different things meet in it with a chance of about n^2 /
- * 2^128. */
+/* One hash table for all kinds. A 128-bit hash over kind and content stands for the content, so
+ * that sent strings need not be kept. With n entries, two have the same hash with a probability of
+ * about n^2 / 2^128. */
 
 enum { INTERN_SLOTS_MIN = 1024 };
 
@@ -146,12 +146,13 @@ static uint32_t find_number(const struct intern *in, const struct hash *h)
 	return look_up(in, h)->id;
 }
 
-/* --- what is defined --- */
+/* --- definitions --- */
 
-enum { OVERHEAD_BYTES = 32 }; /* of an allocation, and of what points to it */
+enum { OVERHEAD_BYTES = 32 }; /* for an allocation and the pointer to it */
 
-/* Makes room in the table, too. Kernels have a reserve of their own, so that texts that never
- * repeat do not hide them. False: too much waits to be sent, or memory is out. */
+/* Counts bytes that will wait to be sent, and makes room in the table. Kernels have a reserve of
+ * their own, which texts that never repeat cannot use up. False: too many bytes wait, or out of
+ * memory. */
 static bool take_bytes(struct intern *in, size_t bytes, enum kind kind)
 {
 	size_t max = in->pending_bytes_max +
@@ -164,8 +165,8 @@ static bool take_bytes(struct intern *in, size_t bytes, enum kind kind)
 	return true;
 }
 
-/* Adds a pending definition, and returns its number, the next one; the first one determines the
- * first number to be sent. 0: out of memory. */
+/* Adds a pending definition and returns its number, ++*last. *first becomes the number of the first
+ * pending definition in v. 0: out of memory. */
 static uint32_t define(struct intern *in, const struct hash *h, struct vector *v,
 		       const void *element, size_t size, uint32_t *last, uint32_t *first)
 {
@@ -198,7 +199,7 @@ static uint32_t define_string(struct intern *in, const struct hash *h, const cha
 	return number;
 }
 
-/* user: what the string is for. */
+/* user: kind of the definition that needs the string. */
 static uint32_t string_locked(struct intern *in, const char *s, size_t length, enum kind user)
 {
 	struct hash h = hash_start(KIND_STRING);
@@ -294,7 +295,7 @@ static size_t leave_out_digits(const char *text, size_t n, char *ret)
 	return used;
 }
 
-/* Past the first bound. */
+/* For sites beyond INTERN_DIGITS_MAX. */
 static uint32_t site_without_digits(struct intern *in, const struct site_text *t)
 {
 	CLEAN_FREE char *name = malloc(t->n_name + 1), *sizes = malloc(t->n_sizes + 1);

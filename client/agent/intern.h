@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Numbers strings, kernels, call sites and sets of sites, which many records share. Each gets a
- * number when first used and is sent once. Numbers start at 1 and are never reused. After sending
- * the table keeps only the hash of each.
+/* Numbers the strings, kernels, call sites and sets of sites that many records share. Each gets a
+ * number when first used and is sent once. Numbers start at 1 and are never reused. After sending,
+ * the table keeps only a hash of each.
  *
- * A call site is a node of a tree: a range without what differs from one time to the next
- * (proto/base/site_name.h), within the site around it. So a training has hundreds of sites, however
- * many steps it takes. Names that number everything are cut off at a bound: from INTERN_DIGITS_MAX
- * sites on, digits are left out of the names of new ones, and beyond INTERN_SITES_MAX a new site is
- * the one around it. What waits to be sent is bounded in bytes as well: beyond that new things get
- * no number. Thread-safe. */
+ * A call site is a node of a tree: a range's name without the parts that change from one occurrence
+ * to the next (proto/base/site_name.h), below the site around it. So a training has hundreds of
+ * sites, however many steps it takes. The number of sites is bounded: from INTERN_DIGITS_MAX sites
+ * on, digits are left out of new sites' names, and beyond INTERN_SITES_MAX the site around a new
+ * one takes its place. The bytes that wait to be sent are bounded as well; beyond that limit new
+ * strings, kernels, sites and sets get no number. Thread-safe. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,17 +20,17 @@
 
 enum { SITE_PATH_NUMBERS = 47 };
 
-/* What makes a site, in the caller's texts. */
+/* The properties of a site, in texts of the caller. */
 struct site_text {
 	uint32_t parent;			      /* 0: outermost */
 	const char *domain, *name, *sizes, *category; /* "": none */
-	size_t n_name, n_sizes;			      /* bytes of these two */
+	size_t n_name, n_sizes;			      /* bytes of name and of sizes */
 	uint32_t color;
 	uint8_t kind;	  /* enum site_kind */
-	uint8_t numbered; /* enum site_number; a step's name does not have the number */
+	uint8_t numbered; /* enum site_number; a step's name is without its number */
 };
 
-/* The same in numbers. */
+/* The properties of a site, with numbers for the texts. */
 struct site_key {
 	uint32_t parent;
 	uint32_t domain, name, sizes, category; /* strings */
@@ -38,18 +38,18 @@ struct site_key {
 	uint32_t kind, numbered;
 };
 
-/* Where a launch was made, or a mark set. */
+/* The place of a launch or mark in the NVTX ranges. */
 struct site_path {
 	uint32_t site;	 /* 0: in no range */
-	uint32_t opened; /* so many of the outermost ranges are the same occurrences as at the
-			    thread's previous launch; UINT32_MAX: all */
-	uint32_t launch; /* number of the launch in a range among its thread's, of which only
-			    opened.c knows; 0: a recording */
+	uint32_t opened; /* number of outermost ranges that were already open at the thread's
+			    previous launch; UINT32_MAX: all */
+	uint32_t launch; /* number of this launch among its thread's launches in ranges, for
+			    opened.c; 0: a recording */
 	uint32_t payload_type;
-	uint64_t payload; /* of the innermost range that has one */
+	uint64_t payload; /* payload of the innermost range that has one */
 	uint8_t n_numbers;
-	uint8_t numbers[SITE_PATH_NUMBERS]; /* of the path's sites, as far as there is room; see
-					       proto/base/numbers.h */
+	uint8_t numbers[SITE_PATH_NUMBERS]; /* numbers in the ranges' names, as far as there is
+					       room; see proto/base/numbers.h */
 };
 
 struct mark {
@@ -82,19 +82,19 @@ struct definitions {
 
 enum {
 	INTERN_MARKS_MAX = 32768,	     /* marks that wait to be sent */
-	INTERN_PENDING_BYTES_MAX = 32 << 20, /* of all other definitions that wait to be sent */
-	INTERN_FUNCTION_BYTES_MAX = 8 << 20, /* beyond that, for kernels and their names */
+	INTERN_PENDING_BYTES_MAX = 32 << 20, /* of other definitions that wait to be sent */
+	INTERN_FUNCTION_BYTES_MAX = 8 << 20, /* additional bytes, for kernels and their names */
 	INTERN_SITES_MAX = 65536,
 	INTERN_DIGITS_MAX = INTERN_SITES_MAX - 4096,
 	INTERN_SETS_MAX = 65536,
-	INTERN_DEPTH_MAX = 4097, /* of sites in sites: one more than a client keeps, and tells */
+	INTERN_DEPTH_MAX = 4097, /* depth of nested sites: one more than a client keeps */
 };
 
 struct intern_left_out {
 	uint64_t marks;
-	uint64_t digits; /* times that digits of a range were left out */
+	uint64_t digits; /* ranges whose digits were left out */
 	uint64_t ranges; /* launches that were noted without all their ranges */
-	uint64_t waits;	 /* of these, because too much waited to be sent */
+	uint64_t waits;	 /* sites that got no number because too much waited to be sent */
 };
 
 struct intern_slot {
@@ -107,7 +107,7 @@ struct intern {
 	struct intern_slot *slots;
 	size_t n_slots, n_used;
 	uint32_t last_string, last_function, last_site, last_set;
-	uint32_t generation; /* no two tables of a process ever have the same */
+	uint32_t generation; /* differs for all tables that the process ever makes */
 	struct intern_left_out left_out;
 	struct definitions pending;
 	size_t pending_bytes, pending_bytes_max;
@@ -116,14 +116,14 @@ struct intern {
 int intern_init(struct intern *in);
 void intern_deinit(struct intern *in);
 
-/* Returns a number, or 0 if memory ran out, or more would wait to be sent than may. Invalid UTF-8
- * becomes '?', and strings are cut at the protocol's limit. */
+/* Return a number; 0: out of memory, or too many bytes would wait to be sent. Invalid UTF-8 becomes
+ * '?', and strings are cut at the protocol's limit. */
 uint32_t intern_string(struct intern *in, const char *s);
 uint32_t intern_function(struct intern *in, const char *name, uint32_t static_shared_bytes,
 			 uint32_t registers);
 uint32_t intern_set(struct intern *in, const uint32_t *sites, size_t n);
 
-/* The number of a site, or that of its parent, which is counted. */
+/* Returns the number of a site. If it gets none, counts that and returns its parent's number. */
 uint32_t intern_site(struct intern *in, const struct site_text *text);
 
 /* Is there room for another mark? If not, counts the loss, and the caller need not number the
@@ -136,6 +136,6 @@ void intern_mark(struct intern *in, const struct mark *mark);
 /* What has been left out so far. */
 struct intern_left_out intern_left_out(struct intern *in);
 
-/* Moves what is pending to *ret, which definitions_deinit() frees. */
+/* Moves the pending definitions to *ret, which definitions_deinit() frees. */
 void intern_take(struct intern *in, struct definitions *ret);
 void definitions_deinit(struct definitions *d);

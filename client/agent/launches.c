@@ -15,9 +15,9 @@
 #include "proto/base/clean.h"
 #include "proto/base/clock.h"
 
-/* Before a launch the agent decides whether to measure it, notes it and pushes a range, with the
- * context's lock held; after the launch it pops the range and unlocks. Meanwhile other work is kept
- * out. */
+/* Before a launch the agent takes the context's lock, decides whether to measure the launch, notes
+ * it and pushes a range; after the launch it pops the range and unlocks. Meanwhile it keeps other
+ * work out. */
 
 /* --- which launches are measured --- */
 
@@ -40,21 +40,22 @@ static uint32_t current_device(const struct capture *c)
 								     : UINT32_MAX;
 }
 
-/* By which the filter counts, if it counts by group. */
+/* The group in which the filter counts the launch, if it counts by group. */
 static uint64_t group_of(const struct capture *c, const struct function *f)
 {
 	return c->filter.mode == GPUCTR_FILTER_PER_GPU ? current_device(c) + UINT64_C(1) : f->hash;
 }
 
-/* By its kernels' names, once they are known, where these are told each for itself. */
+/* If a graph's kernels are reported one by one, the filter compares their names later, so any graph
+ * is selected here. */
 static bool is_selected(const struct capture *c, const struct function *f,
 			const struct arguments *g)
 {
 	return f->selected || (g->kind == GPUCTR_LAUNCH_GRAPH && c->activity->name_kernel);
 }
 
-/* Is this launch to be measured, by the filter, the NVTX ranges around it, the phase, skip and
- * count? Counts it otherwise. */
+/* Do the filter, the NVTX ranges around it, the phase, skip and count select this launch? If not,
+ * counts it as filtered. */
 static bool is_wanted(struct capture *c, const struct function *f, const struct arguments *g)
 {
 	if (is_selected(c, f, g) && is_in_ranges(c) && filter_takes(&c->filter, group_of(c, f))) {
@@ -73,7 +74,7 @@ static uint32_t thread_of(struct section *v)
 	return v->thread_id;
 }
 
-/* A step may begin with this launch, whether or not it is measured. */
+/* Reports a step that begins with this launch, which need not be measured. */
 static void note_step(struct capture *c, struct section *v, const struct function *f,
 		      const struct arguments *g)
 {
@@ -96,8 +97,8 @@ static void note_step(struct capture *c, struct section *v, const struct functio
 
 /* --- one launch --- */
 
-/* No callback has reported a stream capture that began before ours, so each stream is asked once,
- * when the thread first launches into it. */
+/* No callback has reported a stream capture that began before a late capture of ours, so each
+ * stream is queried when the thread turns to it. */
 static bool stream_is_capturing(struct capture *c, struct section *v, CUcontext context,
 				CUstream stream)
 {
@@ -160,7 +161,7 @@ static void note_launch(struct capture *c, struct section *v, struct launch *l,
 	l->thread = thread_of(v);
 	nvtx_current_path(&c->intern, &l->path);
 	l->set = nvtx_active_set(&c->intern);
-	l->start_ns = clock_wall_ns(); /* until it is known when the kernel began */
+	l->start_ns = clock_wall_ns(); /* replaced later by the kernel's own time */
 	l->kind = g->kind;
 	l->pass = (uint8_t)r->measured_pass;
 	memcpy(l->grid, g->grid, sizeof(l->grid));
@@ -215,7 +216,7 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 {
 	struct launch *l;
 
-	/* The capture has stopped meanwhile: the launch is beyond its end. */
+	/* The capture has stopped meanwhile, so the launch no longer counts as seen. */
 	if (!capture_is_measuring(c)) {
 		atomic_fetch_sub(&c->counters.seen, 1);
 		unlock_after_launch(c, r);
@@ -235,7 +236,7 @@ static bool open_range(struct capture *c, struct section *v, struct function *f,
 	return true;
 }
 
-/* False: the launch is not measured; its counter was incremented, or it is not seen any more. */
+/* False: the launch is not measured, and is counted, or no longer counts as seen. */
 static bool measure(struct capture *c, struct section *v, struct function *f,
 		    const struct arguments *g, const CUpti_CallbackData *data, struct ranges *r)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The agent's mutexes, each of one kind. A thread that holds one waits only for those of a later
- * kind, so threads cannot wait for each other in a circle. Debug and sanitizer builds
- * (-DLOCK_ORDER) abort where a thread breaks that rule; other builds do not look.
+/* The agent's mutexes, each of one kind. A thread that holds a mutex waits only for mutexes of a
+ * later kind, so threads cannot wait for each other in a circle. Debug and sanitizer builds
+ * (-DLOCK_ORDER) abort if a thread breaks that rule; other builds do not check it.
  *
- * lock_try() and lock_until() may break it, because their waiting ends by itself: a context takes
- * the counters from another context, and the program's exit handler may run in a signal handler
- * that has interrupted the holder of any lock. */
+ * lock_try() and lock_until() may break the rule, because their waiting ends by itself: a context
+ * takes the counters from another context, and the program's exit handler may run in a signal
+ * handler that has interrupted the holder of any lock. */
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,15 +17,16 @@
 #include "proto/base/clock.h"
 
 enum lock_kind {
-	LOCK_AGENT,   /* which capture is under way */
+	LOCK_AGENT,   /* of agent.c: the capture that is under way */
 	LOCK_CONTEXT, /* of a CUDA context, held across a measured launch and calls of CUPTI */
-	/* Of one part, of which a thread holds one at a time: the set-up of devices, or of tracing,
-	 * around calls of CUPTI and the driver; the connection while the worker may be stuck in
-	 * CUPTI; the batch of a trace, while one is made; the start/end ranges of the process; a
-	 * context's streams, across cuStreamQuery(), where CUPTI may want a buffer. */
+	/* Of one part; a thread holds only one of these at a time: the set-up of devices or of
+	 * tracing, around calls of CUPTI and the driver; the delivering thread's connection while
+	 * it is lent; the batch of a trace, also while it is allocated; the start/end ranges of the
+	 * process; a context's streams, across cuStreamQuery(), in which CUPTI may ask for a
+	 * buffer. */
 	LOCK_PART,
-	LOCK_RECORDS, /* of CUPTI's records: kernels' names are looked up meanwhile */
-	LOCK_LEAF,    /* a few instructions, and no other lock is taken meanwhile */
+	LOCK_RECORDS, /* of CUPTI's records; held while kernels' names are looked up */
+	LOCK_LEAF,    /* held for a few instructions, in which no other lock is taken */
 	LOCK_KINDS,
 };
 
@@ -40,9 +41,9 @@ struct lock {
 	}
 
 #ifdef LOCK_ORDER
-/* Before the calling thread waits for a lock of this kind without a time limit. */
+/* To be called before the thread waits for a lock of this kind without a time limit. */
 void lock_order_check(enum lock_kind kind);
-void lock_order_note(enum lock_kind kind, int n); /* it holds so many more */
+void lock_order_note(enum lock_kind kind, int n); /* the thread holds n more locks of this kind */
 #else
 static inline void lock_order_check(enum lock_kind kind)
 {
@@ -103,8 +104,9 @@ static inline bool lock_try(struct lock *l)
 	return locked;
 }
 
-/* Waits until this time of CLOCK_MONOTONIC, so that neither a clock that is set nor a holder that
- * never lets go keeps the program from its end. True: locked. by_ns in the past: only if free. */
+/* Waits until by_ns of CLOCK_MONOTONIC, so that neither a change of the clock nor a holder that
+ * never releases the lock keeps the program from ending. True: locked. If by_ns is past, locks only
+ * a free lock. */
 bool lock_until(struct lock *l, uint64_t by_ns);
 
 /* A condition variable that measures time by CLOCK_MONOTONIC. */
@@ -124,7 +126,7 @@ static inline void lock_wait(struct lock *l, pthread_cond_t *c)
 	pthread_cond_wait(c, &l->mutex);
 }
 
-/* False: the time has come. */
+/* False: by_ns has passed. */
 static inline bool lock_wait_until(struct lock *l, pthread_cond_t *c, uint64_t by_ns)
 {
 	struct timespec by = clock_timespec(by_ns);

@@ -6,10 +6,11 @@
 
 #include "client/agent/flag.h"
 
-/* A program repeats itself on several levels: a step has layers, an epoch has steps. The period
- * that explains the longest stretch of the latest launches is taken, so that of a step of twelve
- * equal layers the step is found as soon as two steps are in the window. Until the patience is
- * over, a period must recur three times and explain most of the window; then twice is enough. */
+/* A program repeats itself on several levels: a step has layers, an epoch has steps. The search
+ * takes the period that explains the longest stretch of the latest launches: of a step of twelve
+ * equal layers it finds the step, not a layer, once two steps are in the window. Until
+ * RECURRENCE_PATIENCE_NS are over, a period must recur three times and explain most of the window;
+ * then twice is enough. */
 
 #define LOOK_EVERY_NS (RECURRENCE_PATIENCE_NS / 10)
 #define LOST_AFTER_NS RECURRENCE_PATIENCE_NS
@@ -41,9 +42,8 @@ static uint64_t latest(const struct recurrence *r, enum recurrence_key key, size
 	return r->window[r->n - 1 - i].keys[key];
 }
 
-/* For each distance p: how many of the latest launches are the same as those p before (the Z
- * function of the launches in reverse order; Gusfield, Algorithms on Strings, 1997, section 1.4).
- */
+/* For each distance p: how many of the latest launches equal the launches p earlier (the Z function
+ * of the launches in reverse order; Gusfield, Algorithms on Strings, 1997, section 1.4). */
 static void measure_recurrence(struct recurrence *r, enum recurrence_key key)
 {
 	uint32_t *z = r->scratch;
@@ -98,9 +98,9 @@ static uint32_t *count_of(struct recurrence *r, uint64_t hash)
 	return &r->scratch[(hash ^ hash >> 32) % RECURRENCE_WINDOW];
 }
 
-/* Among the launches of the latest period that are unlike any other of them, by themselves and the
- * launches before, the one after the longest pause: there the program fetched its next batch, or
- * read a result. Two launches that share a count are taken for the same. */
+/* Finds the mark of a step: of the latest period's launches whose hash with the launches before is
+ * unique in the period, the one after the longest pause, in which the program fetched its next
+ * batch or read a result. Two launches that share a count are taken for the same. */
 static bool find_mark(struct recurrence *r, enum recurrence_key key, size_t period, uint32_t gram)
 {
 	uint64_t longest = 0;
@@ -123,7 +123,7 @@ static bool find_mark(struct recurrence *r, enum recurrence_key key, size_t peri
 	return found;
 }
 
-/* Steps fill most of the window, also those between which the program does something else. */
+/* Do steps fill at least half of the window? The program may do something else between them. */
 static bool mark_fills_window(const struct recurrence *r, enum recurrence_key key, size_t period,
 			      uint32_t gram)
 {
@@ -158,7 +158,8 @@ static void look(struct recurrence *r, uint64_t now_ns)
 
 	r->look_ns =
 		!last_look && now_ns + LOOK_EVERY_NS > until_ns ? until_ns : now_ns + LOOK_EVERY_NS;
-	/* By kernels alone at last: a step may launch one kernel with several shapes in turn. */
+	/* Compares kernels without shapes only in the last look: the shapes may change from step to
+	 * step. */
 	for (int key = 0; key < (last_look ? RECURRENCE_KEYS : RECURRENCE_KERNELS); key++) {
 		if (find_step(r, (enum recurrence_key)key, last_look)) {
 			atomic_store(&r->last_ns, now_ns);
@@ -183,7 +184,8 @@ static void search(struct recurrence *r, const struct recurrence_launch *launch)
 		move(r, RECURRENCE_SEARCHES, RECURRENCE_ABSENT);
 		return;
 	}
-	/* A program that loads its data meanwhile shows nothing that could recur. */
+	/* A long pause, in which the program may load data, does not count as time without
+	 * recurrence. */
 	if (r->n > 0 && launch->ns - r->launched_ns > LOOK_EVERY_NS) {
 		atomic_fetch_add(&r->first_ns, launch->ns - r->launched_ns);
 		r->look_ns += launch->ns - r->launched_ns;
@@ -257,7 +259,7 @@ enum recurrence_state recurrence_check(struct recurrence *r, uint64_t now_ns)
 	uint64_t first_ns = atomic_load(&r->first_ns);
 
 	switch (atomic_load(&r->state)) {
-	case RECURRENCE_SEARCHES: /* a launch of the observed thread may look once more before */
+	case RECURRENCE_SEARCHES: /* the observed thread may look once more */
 		if (first_ns > 0 && atomic_load(&r->others) &&
 		    now_ns > first_ns + RECURRENCE_PATIENCE_NS + LOOK_EVERY_NS) {
 			move(r, RECURRENCE_SEARCHES, RECURRENCE_ABSENT);

@@ -24,41 +24,40 @@
 #include "proto/base/clock.h"
 #include "proto/base/utf8.h"
 
-/* One thread with a small stack sleeps until its courier (courier.h) has something of the daemon's
- * for it; CUPTI is not opened, nothing of the program is watched but its NVTX ranges. When a
- * capture begins here, a thread of its own with an ordinary stack makes it, runs it and says
- * goodbye, and the small one is the control thread until then: so one thread at a time uses the
- * connection.
+/* The standby thread, with a small stack, sleeps until its courier (courier.h) has a message of the
+ * daemon's. Meanwhile CUPTI is not opened, and the agent follows only the program's NVTX ranges.
+ * When a capture begins, a new thread with an ordinary stack starts it, runs it and sends goodbye,
+ * while the standby thread is the control thread: so one thread at a time uses the connection.
  *
- * Without a daemon, or when it has ended, the thread tries again, after half a second, twice as
- * long each time, half a minute at most, each time between half and one and a half of that:
- * thousands of agents whose daemon was restarted do not come at the same instant.
+ * Without a daemon the standby thread tries again after half a second, and doubles the delay each
+ * time up to half a minute. It multiplies each delay by a random number from 0.5 to 1.5, so that
+ * the agents of a restarted daemon do not all connect at the same instant.
  *
- * A filter that came since and covers the thread may kill whoever makes a call of the system: the
- * thread sleeps on for good, and the courier refuses captures. Without a courier the thread waits
- * itself, and looks itself; a filter that forbids that too kills the program. */
+ * A seccomp filter that the program loads later may kill the standby thread at any system call:
+ * then the thread sleeps for good, and the courier refuses captures. Without a courier the thread
+ * itself waits and looks for filters; a filter that forbids this, too, kills the program. */
 
 enum {
 	STACK_BYTES = 128 * 1024,
 	ANSWER_TIMEOUT_S = 30,
-	BEGIN_S = 1,   /* cuInit() waits so long for the thread to be out of the way */
-	LISTEN_S = 5,  /* at a time; then it looks whether the connection is still ours */
-	DRIVER_S = 30, /* for the cuInit() that has called the agent, to end */
+	BEGIN_S = 1,   /* how long cuInit() waits until the thread has hidden */
+	LISTEN_S = 5,  /* how long to wait before checking that the connection is still ours */
+	DRIVER_S = 30, /* how long to wait for the end of the cuInit() that called the agent */
 };
 
 #define DELAY_FIRST_NS (CLOCK_NS_PER_S / 2)
 #define DELAY_MOST_NS (30 * CLOCK_NS_PER_S)
 
 static struct {
-	struct connection connection; /* of the thread; of the capture while there is one */
-	uid_t uid;		      /* as whom it is connected */
+	struct connection connection; /* of the standby thread; of the capture while there is one */
+	uid_t uid;		      /* user as whom the thread has connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;
 	bool hidden;
 	sem_t begun; /* hide() has been called */
 } standby = { .connection = { .fd = -1 } };
 
-/* A file's name may be any bytes. */
+/* The name of a file may be any bytes, so it is made valid UTF-8. */
 void standby_program_name(char *name, size_t size)
 {
 	snprintf(name, size, "%s",
@@ -68,7 +67,7 @@ void standby_program_name(char *name, size_t size)
 
 /* --- a capture --- */
 
-/* Is the capture over before it has begun? */
+/* Has the capture ended before it has begun? */
 static bool is_called_off(void)
 {
 	struct wire_message m;
@@ -78,8 +77,8 @@ static bool is_called_off(void)
 	       state_is_exiting();
 }
 
-/* Our library is loaded within the program's cuInit(), which CUPTI must not meet half done. One
- * that has failed looks the same for ever. */
+/* libcuda loads the agent within the program's cuInit(), during which CUPTI must not be opened. A
+ * cuInit() that has failed looks as if it never returned, hence the time limit. */
 static bool wait_for_driver(struct capture *c)
 {
 	uint64_t by_ns = clock_now_ns() + DRIVER_S * CLOCK_NS_PER_S;
@@ -110,7 +109,8 @@ static void *serve(void *argument)
 	return NULL;
 }
 
-/* 0: it is over, and the connection may be used on, or is closed. -errno: there was none. */
+/* 0: the capture is over, and the connection may be used further or is closed. -errno: no capture
+ * could be made. */
 static int take_part(const struct wire_message *welcome)
 {
 	struct capture *c = agent_begin(&standby.connection, true);
@@ -134,7 +134,7 @@ static int take_part(const struct wire_message *welcome)
 
 /* --- the connection --- */
 
-/* From here on the thread makes no call of the system unasked. */
+/* With a courier, the thread makes no system call of its own accord from here on. */
 static void hide(void)
 {
 	courier_start(&standby.connection, true);
@@ -160,8 +160,9 @@ static int say_hello(struct wire_message *answer)
 	return connection_receive(&standby.connection, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }
 
-/* Until the connection ends, or is another's: the daemon knows us by the user that we were when we
- * connected, and a program may have given up root since. A courier sees that, and ends it. */
+/* Returns when the connection ends or the program has changed its user, because the daemon knows us
+ * by the user as whom we connected. With a courier, the courier notices the change and ends the
+ * connection. */
 static void listen_for_captures(void)
 {
 	uint64_t at_a_time_ns =

@@ -31,7 +31,7 @@ void stream_captures_observe(struct stream_captures *s)
 	}
 	by_ns = clock_now_ns() + STREAM_CAPTURES_OBSERVE_NS;
 	if (!atomic_compare_exchange_strong(&s->observe_by_ns, &none, by_ns)) {
-		by_ns = none; /* another thread has come before */
+		by_ns = none; /* another thread was first */
 	}
 	until = clock_timespec(by_ns);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
@@ -51,7 +51,7 @@ uint64_t stream_captures_find(const struct profiler *p, CUstream stream, bool *r
 
 /* --- with the lock --- */
 
-/* The index of the stream capture; s->n_known: it is not known. */
+/* The index of the stream capture; s->n_known: it is unknown. */
 static size_t find_id(const struct stream_captures *s, uint64_t id)
 {
 	size_t i = 0;
@@ -62,7 +62,8 @@ static size_t find_id(const struct stream_captures *s, uint64_t id)
 	return i;
 }
 
-/* The stream in which it began; NULL: any stream capture that began in an unknown stream. */
+/* The index of the stream capture that began in stream; NULL: of one that began in an unknown
+ * stream. */
 static size_t find_stream(const struct stream_captures *s, CUstream stream)
 {
 	size_t i = 0;
@@ -89,7 +90,7 @@ static void forget(struct stream_captures *s, size_t i)
 	atomic_fetch_sub(&s->n, 1);
 }
 
-/* --- what is told --- */
+/* --- beginnings and ends --- */
 
 bool stream_captures_begin(struct stream_captures *s)
 {
@@ -107,7 +108,7 @@ void stream_captures_began(struct stream_captures *s, const struct stream_captur
 	}
 	LOCK_SCOPE(&s->lock);
 	i = find_id(s, of->id);
-	if (i < s->n_known) { /* a launch into it came before it could be noted here */
+	if (i < s->n_known) { /* a launch into it was noted first */
 		s->known[i].stream = of->stream;
 		atomic_fetch_sub(&s->n, counted);
 	} else {
@@ -131,9 +132,8 @@ void stream_captures_meet(struct stream_captures *s, const struct stream_capture
 	}
 }
 
-/* An invalidated stream capture has no number any more. It is found by the stream in which it
- * began, or, if its end was seen from the beginning, among those met in a stream that is not known.
- */
+/* An invalidated stream capture has no id any more. This finds it by the stream in which it began,
+ * or, if seen, takes one that began in an unknown stream. */
 static size_t find_ended(const struct stream_captures *s, CUstream stream, uint64_t id, bool seen)
 {
 	size_t i = find_id(s, id);
@@ -159,8 +159,8 @@ void stream_captures_ended(struct stream_captures *s, CUstream stream, uint64_t 
 	}
 }
 
-/* Streams that have joined one are destroyed while it goes on. Where it is not known in which it
- * began, it is taken to have begun in the only one in which it was met. */
+/* A stream that only joined a stream capture does not end it when destroyed. If the stream in which
+ * it began is unknown, the only stream in which a launch met it counts as that. */
 uint32_t stream_captures_find_in(struct stream_captures *s, CUstream stream, uint64_t id)
 {
 	const struct stream_capture *k;

@@ -11,21 +11,22 @@
  * foresee: a call into CUPTI that waits all the same, or work that the program gave to a stream
  * after the agent had closed a range in order to let its kernel end.
  *
- * Four things may make no progress:
- * - A call. Its thread holds the context's lock, so this file touches nothing that the lock
- *   protects; and its thread may be the delivering one, so the control thread looks for it.
- * - A range that does not begin, because it waits for work that CUPTI tells nobody of, such as a
- *   stream that waits for an event of another context. An event behind its beginning shows it.
- * - A kernel whose range was left open. Nothing waits for it; the user is told.
+ * Four things may hang:
+ * - A call into CUPTI. Its thread holds the context's lock, so this file touches nothing that the
+ *   lock protects. That thread may be the delivering one, so the control thread does the looking.
+ * - A range that does not begin, because it waits for work that CUPTI does not report, such as a
+ *   stream that waits for an event of another context. An event behind the range's beginning shows
+ *   this.
+ * - A kernel whose range was left open. No thread waits for it; the agent only tells the user.
  * - A kernel whose range was closed, while other streams have work that waits for the kernel.
  *
- * Of all but a range that was left open the agent tells the daemon with a code that ends the
+ * In all cases but that of a range left open, the agent reports a code at which the daemon ends the
  * capture: the granter frees the profiler's objects, and CUPTI's calls return with an error.
  *
- * A GPU that has work, and a long time without a measured launch, are no sign of this: a program
- * may always be at work, and few of its launches may be wanted. So when a second has passed since
- * the last measured launch, the agent records an event behind it. Once the GPU has passed that
- * event, nothing waits for what was measured. */
+ * A busy GPU and a long time without a measured launch do not prove that something hangs: the
+ * program may always be at work, and few of its launches may be wanted. So a second after the last
+ * measured launch the agent records an event behind it. Once the GPU has passed that event, no work
+ * waits for a measured launch. */
 
 #define STILL_NS (10 * CLOCK_NS_PER_S)
 
@@ -46,8 +47,9 @@ static void tell(struct capture *c, const struct ranges *r, int code, const char
 			   "Leave this kernel out with --kernel; see docs/troubleshooting.md.");
 }
 
-/* Without the lock. The call may be waiting for what the program launches next, so nothing waits
- * for it from here on; nor is anything measured, because the daemon ends the capture. */
+/* Without the lock. A call that hangs may be waiting for the program's next launch, so the
+ * program's threads no longer wait for the call. Measuring stops, because the daemon ends the
+ * capture. */
 static void look_at_call(struct capture *c, struct ranges *r)
 {
 	const char *call = gate_lose_call(&r->gate, c->watch.resumed_ns, STILL_NS);
@@ -61,7 +63,7 @@ static void look_at_call(struct capture *c, struct ranges *r)
 	}
 }
 
-/* Nobody has looked for long: the process was stopped, and its calls with it. */
+/* If watch_calls() was not called for long, the process was stopped, and so were its calls. */
 static void notice_stop(struct watch *w)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -80,7 +82,7 @@ void watch_calls(struct capture *c)
 	}
 }
 
-/* Asks all streams: work that nobody has told of may wait in one that seems to be idle. */
+/* Queries all streams, because unreported work may wait in a stream that counts as idle. */
 static bool others_have_work(struct capture *c, struct ranges *r)
 {
 	struct guard *g = &r->guard;
