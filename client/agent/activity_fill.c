@@ -4,34 +4,34 @@
 #include "client/agent/activity_flush.h"
 #include "proto/base/clock.h"
 
-/* The times of a batch's launches are taken out of what CUPTI's records have brought.
+/* Gives a batch's launches their times, which CUPTI's records have brought into spans and graphs.
  *
- * Where launches run ahead nobody waits for a record, and what counts is that launches stay fast.
- * Each buffer that CUPTI gives back, and each look for what has come, costs the launching threads:
- * of a ResNet-18 bound by launches (25 us each) 20 % with buffers of 64 KiB and a look every 2 ms,
- * 11 % with one of the two changed, 8 % with buffers of 1 MiB and a look every 30 ms, of which
- * CUPTI itself takes 7 (H100, CUPTI 2025.3). Where many records name wrong launches (activity.c),
- * they are waited for with less patience. */
+ * If launches run ahead, no thread of the program waits for records, and launches must stay fast.
+ * Each buffer that CUPTI returns, and each look for new records, slows the launching threads: a
+ * ResNet-18 bound by launches (25 us each) by 20 % with buffers of 64 KiB and a look every 2 ms, by
+ * 11 % with one of the two changed, by 8 % with buffers of 1 MiB and a look every 30 ms, of which
+ * CUPTI itself takes 7 (H100, CUPTI 2025.3). If many records name wrong launches (activity.c), the
+ * wait for missing ones is shorter. */
 
 enum {
 	PAUSE_MS = 1,
 	PATIENCE_AHEAD_LEAST_MS = 20,
 	PAUSE_AHEAD_MS = 30,
 	FLUSH_AHEAD_MS = 500,
-	PAUSE_ENDING_MS = 2, /* where the program or the client waits for the rest */
+	PAUSE_ENDING_MS = 2, /* while the program or the client waits for the last records */
 	FLUSH_ENDING_MS = 50,
 	PAUSE_GRAPHS_MS = 20,
-	REPEATS_PATIENCE_MS = 600, /* for a GPU that is behind, and a buffer that is not full */
+	REPEATS_PATIENCE_MS = 600, /* the GPU may be behind, and a buffer not full */
 };
 
 static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
-	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* all that is known of these is in them */
+	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* these came with all that CUPTI reports */
 	       l->correlation != 0 && !l->timeless;
 }
 
-/* With the lock. False: it has no record yet. */
+/* With the lock. False: the launch has no record yet. */
 static bool take_span(struct activity *v, struct launch *l)
 {
 	struct span span;
@@ -48,10 +48,10 @@ static bool take_span(struct activity *v, struct launch *l)
 	return true;
 }
 
-/* What a look at a batch's launches without a time has found. */
+/* Result of a look at a batch's launches that have no time yet. */
 struct seen {
 	size_t missing;	 /* launches that have no record yet */
-	size_t open;	 /* graphs of which it is not known whether all kernels have come */
+	size_t open;	 /* graphs of which more kernels may come */
 	uint64_t n_came; /* kernels of graphs */
 };
 
@@ -69,7 +69,8 @@ static void look_at(struct activity *v, struct launch *l, bool split, struct see
 	}
 }
 
-/* split: graphs are told as their kernels. */
+/* graphs: looks at launches of graphs, else at others. split: graphs are reported as their kernels.
+ */
 static struct seen look(struct activity *v, struct batch *b, bool graphs, bool split)
 {
 	struct seen seen = { 0 };
@@ -89,7 +90,7 @@ static struct seen look(struct activity *v, struct batch *b, bool graphs, bool s
 	return seen;
 }
 
-/* Of a graph whose kernels have not come, but copies. */
+/* Gives a graph of which only copies or fills have come their time. */
 static void take_copied(struct activity *v, struct launch *l)
 {
 	const struct graph_launch *g = graphs_find(&v->graphs, l->correlation);
@@ -101,7 +102,7 @@ static void take_copied(struct activity *v, struct launch *l)
 	}
 }
 
-/* Of graphs, kernels may still come. */
+/* Stops waiting for the missing records; kernels of graphs may still come late. */
 static void give_up_rest(struct activity *v, const struct batch *b)
 {
 	LOCK_SCOPE(&v->lock);
@@ -129,10 +130,11 @@ static struct pace pace_of(const struct activity *v, bool split)
 				       : (struct pace){ PAUSE_AHEAD_MS, FLUSH_AHEAD_MS };
 }
 
-/* Where records name wrong launches, those of other threads may still come. */
+/* Are the missing records to be given up, because many records name wrong launches? Not before
+ * REPEATS_PATIENCE_MS after the last such launch: records of other threads may still come. */
 static bool is_hopeless(struct activity *v, const struct batch *b)
 {
-	uint64_t launched_ns = 0; /* the last one of the missing, in Unix time */
+	uint64_t launched_ns = 0; /* Unix time of the last launch without a record */
 
 	if (activity_repeated(v).n == 0) {
 		return false;
@@ -155,17 +157,17 @@ static void pause_for(struct activity *v, unsigned ms)
 	}
 }
 
-/* Waits until the records of all kernels, or of all graphs, have come, or the patience is over: of
- * kernels of graphs, until there are as many as last time, or no more come. A graph may have
- * several records, so graphs are asked for after the kernels. Returns how many launches have none.
- */
+/* Waits, until until_ns at most, for the records of all kernels outside graphs, or of all graphs.
+ * For a graph's kernels it waits until as many have come as at the last launch, or no more come. A
+ * graph may have several records, so graphs are collected after the kernels. Returns how many
+ * launches have no record. */
 static size_t collect(struct activity *v, struct batch *b, bool graphs, uint64_t until_ns)
 {
 	bool split = graphs && !v->whole, settled = false, hopeless = false;
 	struct seen before, now = look(v, b, graphs, split);
 	unsigned unflushed_ms = 0;
 
-	/* Where launches run ahead CUPTI's buffers come by themselves as they fill up. */
+	/* If launches run ahead, CUPTI returns buffers by itself as they fill up. */
 	while (now.missing + now.open > 0 && clock_now_ns() < until_ns && !hopeless && !settled &&
 	       !(split && activity_is_crowded(v))) {
 		struct pace pace = pace_of(v, split);

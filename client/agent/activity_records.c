@@ -7,13 +7,13 @@
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
 
-/* A kernel's record is joined with its launch by the correlation id (spans.c), or is one of a graph
- * (graphs.c); copies, fills and kernels of no known launch are kept as they are. */
+/* The correlation id joins a kernel's record with its launch (spans.c), or with the launch of its
+ * graph (graphs.c). Copies, fills and kernels without a known launch are kept in a list. */
 
 enum { COPIES_MAX = 1 << 16 };
 
-/* All versions of the record begin alike, from CUDA 8 to 13, and this one is declared since 12.6.
- */
+/* All versions of the kernel record from CUDA 8 to 13 begin alike; version 9 is declared since
+ * 12.6. */
 typedef CUpti_ActivityKernel9 kernel_record;
 _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, end) == 24 &&
 		       offsetof(kernel_record, deviceId) == 40 &&
@@ -35,7 +35,8 @@ _Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
 		       offsetof(CUpti_ActivityGraphTrace, deviceId) == 24 &&
 		       offsetof(CUpti_ActivityGraphTrace, streamId) == 36,
 	       "CUPTI's graph record");
-/* Those of memory begin alike up to the id of the launch, which is all that is read. */
+/* All versions of these records begin alike up to the correlation id, beyond which nothing is read.
+ */
 _Static_assert(offsetof(CUpti_ActivityMemcpy5, bytes) == 8 &&
 		       offsetof(CUpti_ActivityMemcpy5, start) == 16 &&
 		       offsetof(CUpti_ActivityMemcpy5, end) == 24 &&
@@ -59,8 +60,7 @@ static bool is_timed(uint64_t begin_ns, uint64_t end_ns)
 	return begin_ns != 0 && end_ns >= begin_ns;
 }
 
-/* Beyond the most they count as dropped: what ran meanwhile is then known less well.
- * What comes after the end is no other capture's. */
+/* Copies beyond COPIES_MAX count as dropped. Ignores copies that come after the capture's end. */
 static void add_copy(struct activity *v, const struct pack_copy *copy)
 {
 	if (!v->copying) {
@@ -104,7 +104,7 @@ static struct launch launch_of(const kernel_record *k)
 	};
 }
 
-/* False: it is none of a graph that was announced, or is not kept. */
+/* False: the kernel belongs to no announced graph, or is not kept. */
 static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 {
 	struct launch l;
@@ -119,7 +119,8 @@ static bool take_graph_kernel(struct activity *v, const kernel_record *k)
 	return graphs_add(&v->graphs, &l, selected);
 }
 
-/* The first one is noted only, also of a launch that was announced and has its record. */
+/* Counts a record whose correlation id an earlier record without a launch had; of the first such
+ * record, notes only the id. */
 static void count_repeated(struct repeated *r, const kernel_record *k)
 {
 	for (size_t i = 0; i < REPEATED_IDS; i++) {
@@ -131,7 +132,8 @@ static void count_repeated(struct repeated *r, const kernel_record *k)
 	r->ids[r->at++ % REPEATED_IDS] = k->correlationId;
 }
 
-/* Has the launch, of a kernel or of a graph as one, its time of this kernel? */
+/* Takes the time of a kernel for its launch, or for its graph's launch if that is reported as one.
+ */
 static bool take_time(struct activity *v, const kernel_record *k)
 {
 	bool single = k->graphId == 0;
@@ -145,8 +147,8 @@ static bool is_cuptis(const kernel_record *k)
 	return k->name && strcmp(k->name, "WaitNs") == 0;
 }
 
-/* Of a launch that is expected the time, of a kernel of a graph all; of another one, which a filter
- * has left out or which was launched before the capture, what is known. */
+/* Takes the time of a launch that was announced, and all of a graph's kernel. Any other kernel,
+ * which a filter excludes or which was launched before the capture, goes to the list of copies. */
 static void take_kernel(struct activity *v, const kernel_record *k)
 {
 	bool timed = is_timed(k->start, k->end);
@@ -222,9 +224,9 @@ void records_give_up(struct activity *v, const CUpti_Activity *record)
 		      !is_cuptis((const kernel_record *)record);
 }
 
-/* --- what is taken out of them --- */
+/* --- for the delivering thread --- */
 
-/* The name of a kernel that has come already is not known any more. */
+/* The kernel's name is not at hand here, so its function id takes the name's place in the hash. */
 void activity_leave_out(struct activity *v, const struct launch *l)
 {
 	struct span span = { .begin_ns = l->start_ns, .end_ns = l->start_ns + l->duration_ns };
@@ -248,8 +250,9 @@ void activity_leave_out(struct activity *v, const struct launch *l)
 			    .duration_ns = span.end_ns - span.begin_ns });
 }
 
-/* Kernels of the graph that CUPTI has dropped ran among the others, or just before or behind them:
- * for about as long as these, on average, or as the longest of them. */
+/* Kernels of the graph that CUPTI has dropped ran between the others, or just before or after them.
+ * The margin on each side is twice their average share of the graph's time, and at least the
+ * longest kernel. */
 static void note_lost(struct activity *v, const struct graph_told *told)
 {
 	struct pack_copy lost = { .kind = GPUCTR_COPY_LOST, .start_ns = UINT64_MAX };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generated_cuda_meta.h describes the calls' arguments only to those who ask for internal versions.
- */
+/* generated_cuda_meta.h declares the calls' arguments only with this macro. */
 #define __CUDA_API_VERSION_INTERNAL
 
 #include "client/agent/arguments.h"
@@ -99,7 +98,7 @@ bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *r
 
 static const struct {
 	CUpti_CallbackId id;
-	size_t offset; /* the stream is one of the call's arguments */
+	size_t offset; /* offset of the stream in the call's arguments */
 	bool per_thread;
 } calls[] = {
 	STREAMS_OF(cuMemcpyAsync),	     STREAMS_OF(cuMemcpyHtoDAsync_v2),

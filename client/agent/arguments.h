@@ -9,7 +9,7 @@
 
 #include <cupti_callbacks.h>
 
-/* The arguments of a launch, whatever the call. */
+/* The arguments of a launch, the same for all calls that launch. */
 struct arguments {
 	CUfunction function; /* NULL for a graph */
 	CUgraphExec graph;   /* NULL for a kernel */
@@ -23,8 +23,8 @@ struct arguments {
 /* Reads the params of CUPTI's driver callback id; false: not a launch. */
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret);
 
-/* The stream of an asynchronous copy or fill, for the commonest calls; false: it is another call,
- * whose stream is not known. */
+/* Finds the stream of a copy, a fill or another common call that takes one; false: the call is
+ * another one. */
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
 			   bool *ret_per_thread);
 

@@ -9,7 +9,7 @@
 
 bool ask_is_allocation(int fd, unsigned long request, const void *argument, struct allocation *ret)
 {
-	const struct rm_alloc *p = argument; /* the shorter form begins likewise */
+	const struct rm_alloc *p = argument; /* struct rm_alloc_short begins alike */
 
 	if ((request != RM_IOCTL_ALLOC && request != RM_IOCTL_ALLOC_SHORT) ||
 	    p->object_class != RM_CLASS_PROFILER_DEVICE) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Recognises the only request to the driver that needs a permission which the user lacks, and
- * forwards it to the daemon. */
+/* Recognises allocations of profiler objects, the only request to the driver for which the user
+ * lacks a permission, and forwards them to the daemon. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct allocation {
 	struct rm_profiler_parameters parameters;
 };
 
-/* Is this ioctl such a request? */
+/* Is this ioctl an allocation of a profiler object? */
 bool ask_is_allocation(int fd, unsigned long request, const void *argument, struct allocation *ret);
 
 /* Asks the daemon over a connection of its own, which may take ASK_TIMEOUT_S in each direction.

@@ -5,8 +5,8 @@
 
 /* The claims of this process about its job: "NAME=value" for the variables that schedulers set. */
 
-/* To be called once, on the program's own thread, because the program may change its environment
- * later. with_pid: add the pid that the process has in its own namespace. */
+/* To be called once, on a thread of the program's, before the program can change its environment.
+ * with_pid: adds the pid that the process has in its own namespace. */
 void claims_collect(bool with_pid);
-/* The claims in the form of messages; lives as long as the process. */
+/* The claims as a wire list, which lives as long as the process. */
 struct wire_strings claims_list(void);

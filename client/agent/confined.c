@@ -15,9 +15,9 @@
 #include "client/agent/lock.h"
 #include "proto/base/clock.h"
 
-/* Linux tells of each thread in /proc how many filters it has. The file is opened early and kept
- * open, because the next filter may forbid opening files. If the program has closed the descriptor,
- * and perhaps opened a file of its own at that number, the file is opened again. */
+/* /proc has the number of filters of each thread. The file is opened early and kept open, because
+ * the next filter may forbid opening files. If the program has closed the descriptor, and perhaps
+ * opened a file of its own under that number, the file is opened again. */
 
 enum { SEND_TIMEOUT_S = 5 };
 

@@ -16,14 +16,14 @@
 
 struct connection;
 
-/* To be called by a thread of the agent's that lives as long as confined_is() is called, before the
- * program continues. Later calls do nothing. */
+/* To be called before the program continues, by a thread of the agent's that outlives all calls of
+ * confined_is(). Later calls do nothing. */
 void confined_begin(void);
 
-/* Has that thread come under another filter since? False before confined_begin(). */
+/* Has the agent's thread come under another filter since confined_begin()? False before. */
 bool confined_is(void);
 
-/* Or the calling thread, which is the program's? */
+/* Has it, or the calling thread, which is the program's? */
 bool confined_is_caller(void);
 
 /* Fills r with the reason why the daemon is not asked. */

@@ -21,14 +21,14 @@
 
 enum { CONNECT_TIMEOUT_S = 5, LAST_WORD_S = 1, LOOK_MS = 1000 };
 
-/* The program may have closed the descriptor, and may have a file of its own at that number. */
+/* False: the program has closed the descriptor, and may have a file of its own at that number. */
 static bool is_ours(const struct connection *l)
 {
 	return l->fd >= 0 && descriptor_file(l->fd) == l->file;
 }
 
-/* connect() may wait for seconds, and the program may close the descriptor meanwhile. So the number
- * is high by then, and known to a forked child. */
+/* connect() may wait for seconds, in which the program may close the descriptor or fork. So before,
+ * the number is made high and stored in l, where a forked child finds it. */
 static int open_socket(struct connection *l)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), high;
@@ -70,7 +70,8 @@ int connection_open(struct connection *l, const char *path)
 		connection_close(l);
 		return r;
 	}
-	/* Called before a filter may forbid it: write() has no flag against SIGPIPE. */
+	/* Set now, because a filter may forbid it later, and read() and write() have no flag
+	 * MSG_DONTWAIT. */
 	fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
 	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
@@ -90,13 +91,13 @@ void connection_close(struct connection *l)
 	arena_deinit(&l->scratch);
 }
 
-/* The courier's descriptor is none of the program's. */
+/* With a courier the socket is safe, because the courier has it. */
 static bool is_there(const struct connection *l)
 {
 	return l->courier || is_ours(l);
 }
 
-/* 1: ready; 0: time is over; -errno. */
+/* 1: ready; 0: by_ns has passed; -errno. */
 static int wait_ready(const struct connection *l, short events, uint64_t by_ns)
 {
 	if (l->courier) {
@@ -119,7 +120,7 @@ static int wait_ready(const struct connection *l, short events, uint64_t by_ns)
 	}
 }
 
-/* If SIGPIPE is blocked, uses write(), which people who confine a program usually still allow. */
+/* If SIGPIPE is blocked, uses write(), which seccomp filters usually still allow. */
 static ssize_t send_some(struct connection *l, int fd)
 {
 	const void *data = l->out.data + l->out.start;
@@ -142,8 +143,8 @@ static ssize_t send_some(struct connection *l, int fd)
 	return n < 0 ? -errno : n;
 }
 
-/* 0: time to try again; -ETIMEDOUT, or another -errno. The descriptor is looked at again now and
- * then. */
+/* 0: the caller shall try again; -ETIMEDOUT, or another -errno. Checks the descriptor every
+ * LOOK_MS. */
 static int wait_for_reader(struct connection *l, uint64_t timeout_ns)
 {
 	uint64_t begin_ns = clock_now_ns(), look_ns = begin_ns + LOOK_MS * CLOCK_NS_PER_MS, by_ns;
@@ -160,7 +161,7 @@ static int wait_for_reader(struct connection *l, uint64_t timeout_ns)
 	return r < 0 ? r : r == 0 && is_there(l) ? -ETIMEDOUT : 0;
 }
 
-/* r: whether there is something to send. */
+/* r: result of putting the bytes into l->out; nothing is sent if it is negative. */
 static int send_all(struct connection *l, int r, int fd, uint64_t timeout_ns)
 {
 	while (r >= 0 && buffer_length(&l->out) > 0) {
@@ -187,7 +188,7 @@ int connection_send(struct connection *l, const struct wire_message *m, int fd, 
 
 	arena_reset(&l->scratch);
 	r = send_all(l, r, fd, timeout_ns);
-	if (r == 0 && l->courier && m->type == WIRE_GOODBYE) { /* after which the program may end */
+	if (r == 0 && l->courier && m->type == WIRE_GOODBYE) { /* the program may end after it */
 		courier_flush(clock_now_ns() + LAST_WORD_S * CLOCK_NS_PER_S);
 	}
 	return r;

@@ -32,7 +32,8 @@ struct ranges *contexts_find(struct capture *c, CUcontext context)
 		r->guard.streams.late = c->late;
 		r->context = context;
 		r->device = UINT32_MAX;
-		/* Contexts of a process that is over soon have not all measured the same. */
+		/* Contexts begin with different passes, so that a short program covers more than
+		 * one. */
 		r->pass = c->passes.n > 0 ? atomic_load(&c->n_contexts) % c->passes.n : 0;
 		r->next = atomic_load(&c->contexts);
 		atomic_store(&c->contexts, r);

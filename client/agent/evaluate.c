@@ -7,11 +7,11 @@
 
 #include "proto/wire/limits.h"
 
-/* CUPTI evaluates hardware metrics range by range; columns are weighted sums of them. A range is
- * matched to its launch by its name, the launch's index in the batch, because CUPTI does not
+/* CUPTI evaluates hardware metrics range by range; columns are weighted sums of metrics. The name
+ * of a range, the launch's index in the batch, links it to its launch, because CUPTI does not
  * promise the order of ranges in an image.
  *
- * A launch whose own time is not known gets the length of its range, if that was measured. */
+ * A launch without a time of its own gets the length of its range, if the plan measures that. */
 
 /* CUPTI's header says that the caller frees the name. Its newer twin,
  * cuptiRangeProfilerCounterDataGetRangeInfo(), leaks 32 bytes a range (13.0). */
@@ -51,7 +51,7 @@ static void combine(const struct wire_plan *plan, const double *metrics, double 
 	}
 }
 
-/* The column that is the length of the range; metrics.n: none. */
+/* Index of the metric that is the length of the range; metrics.n: none. */
 static size_t find_duration(const struct wire_plan *plan)
 {
 	size_t i = 0;

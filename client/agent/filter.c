@@ -29,7 +29,7 @@ static bool has_number(const void *item, const void *number)
 	return ((const struct group *)item)->number == *(const uint64_t *)number;
 }
 
-/* With the lock. Launches of groups beyond the most are counted together. */
+/* With the lock. Launches of groups beyond GROUPS_MAX are counted together. */
 static uint64_t *matched_of(struct filter *f, uint64_t number)
 {
 	uint64_t hash = map_mix(0, number);
@@ -187,7 +187,7 @@ static uint64_t take_index(struct filter *f, uint64_t group)
 	return (*matched_of(f, group))++;
 }
 
-/* False: as many have been taken as launch_count allows. */
+/* False: as many launches have been taken as launch_count allows. */
 static bool reserve(struct filter *f)
 {
 	uint_fast64_t n = atomic_load(&f->taken);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Selects the launches of a process that are measured: */
+/* Selects the launches of a process that are measured. */
 
 #include <regex.h>
 #include <stdatomic.h>
@@ -20,10 +20,10 @@ enum { FILTER_NAMES_MAX = 6 };
 struct filter {
 	bool has_regex;
 	regex_t regex;
-	const char *name; /* the pattern, from the selection, which outlives the filter; NULL: any
-			     kernel */
+	const char *name; /* the exact name; borrowed from the selection, which outlives the filter;
+			     NULL: any kernel */
 	char *(*name_of)(const char *mangled);
-	atomic_bool matches; /* some kernel matched */
+	atomic_bool matches; /* a kernel matched */
 	struct lock lock;
 	char *left_out[FILTER_NAMES_MAX]; /* names of the first few kernels that did not match */
 	size_t n_left_out;
@@ -32,15 +32,15 @@ struct filter {
 	struct phase phase;
 	uint64_t skip, every, count;
 	uint32_t mode;		      /* enum gpuctr_filter_mode */
-	bool counts;		      /* launches: some are skipped, or only so many are taken */
-	atomic_uint_fast64_t matched; /* this and taken stay 0 unless launches are counted */
-	struct map groups;	      /* struct group; unless all launches are counted together */
-	uint64_t rest;		      /* launches of groups that are not in it */
-	atomic_bool took;	      /* some launch was selected */
-	atomic_uint_fast64_t taken;   /* that are, or will be, measured; unless counted by group */
+	bool counts;		      /* launches are counted: skip, every or count is set */
+	atomic_uint_fast64_t matched; /* matching launches; 0 unless launches are counted */
+	struct map groups;	      /* of struct group, if launches are counted by group */
+	uint64_t rest;		      /* launches of all groups beyond GROUPS_MAX */
+	atomic_bool took;	      /* a launch was selected */
+	atomic_uint_fast64_t taken;   /* launches to be measured; unused with groups */
 };
 
-/* 0, or GPUCTR_E_BAD_PATTERN with r filled; there is then nothing to deinit. selection stays. */
+/* 0, or a code with r filled, and then nothing is to be freed. Borrows selection. */
 int filter_init(struct filter *f, const struct wire_selection *selection, struct refusal *r);
 
 void filter_deinit(struct filter *f);
@@ -51,11 +51,11 @@ static inline bool filter_chooses_kernels(const struct filter *f)
 	return f->has_regex || f->name;
 }
 
-/* Does a kernel of this mangled name match? Costs a demangling: ask once for each kernel. Needs
- * little of the caller's stack, however long the name is. */
+/* Does a kernel of this mangled name match? Demangles the name, so it should be called once for
+ * each kernel. Needs little of the caller's stack, however long the name is. */
 bool filter_selects(struct filter *f, const char *mangled);
 
-/* Did kernels run, but none of them match, or were all launches skipped? Then r says so and names a
+/* True: kernels ran, but none matched, or all launches were skipped. r then says so, and names a
  * few of the kernels. */
 bool filter_missed_all(struct filter *f, struct refusal *r);
 
@@ -65,15 +65,15 @@ static inline bool filter_is_grouped(const struct filter *f)
 	return f->mode != GPUCTR_FILTER_GLOBAL;
 }
 
-/* Counts one launch of a selected kernel, and returns whether it is measured. group: any number but
- * 0 by which launches of one group are known, if they are counted by group. Thread-safe. */
+/* Counts one launch of a selected kernel, and returns whether it is measured. group: number of the
+ * launch's group, not 0, if launches are counted by group. Thread-safe. */
 bool filter_takes(struct filter *f, uint64_t group);
 
-/* A launch that was taken is not measured: another one may be in its place, unless launches are
- * counted by group. Thread-safe. */
+/* A launch that was taken is not measured after all: another launch may take its place, unless
+ * launches are counted by group. Thread-safe. */
 void filter_give_back(struct filter *f);
 
-/* Have as many been taken as launch_count allows the whole process? */
+/* Have as many launches been taken as launch_count allows for the whole process? */
 static inline bool filter_is_finished(const struct filter *f)
 {
 	return f->count > 0 && !filter_is_grouped(f) &&

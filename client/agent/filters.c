@@ -28,7 +28,7 @@ struct filters filters_parse(const char *text)
 
 static const struct filters unknown = { UNKNOWN, UNKNOWN };
 
-/* Makes only calls that the dynamic linker has made in order to load us: open, read, close. */
+/* Makes only system calls that the dynamic linker has made to load us: open, read, close. */
 static int read_file(const char *path, char text[FILTERS_STATUS_BYTES])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -75,7 +75,7 @@ int filters_of_task(pid_t process, pid_t thread, struct filters *ret, uid_t *ret
 	return uid && sscanf(uid + 5, "%*u %u", ret_uid) == 1 ? 0 : -EIO;
 }
 
-/* If the number of filters was unknown at first, nobody can tell whether one was added. */
+/* If the filters were unknown at first, an added one cannot be noticed. */
 bool filters_differ(struct filters first, struct filters now)
 {
 	return first.mode != UNKNOWN && (now.mode != first.mode || now.n != first.n);

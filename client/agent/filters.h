@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How many seccomp filters a thread has, as /proc tells it. What they forbid cannot be read. */
+/* The number of seccomp filters of a thread, from /proc. What a filter forbids cannot be read. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -17,9 +17,10 @@ struct filters {
 struct filters filters_of_thread(void);
 bool filters_are_known(struct filters f);
 
-/* Those of a thread of another process, and its effective uid. -errno: -ENOENT when it is gone. */
+/* The filters and the effective uid of a thread of another process. -errno; -ENOENT: the thread has
+ * ended. */
 int filters_of_task(pid_t process, pid_t thread, struct filters *ret, uid_t *ret_uid);
 bool filters_differ(struct filters first, struct filters now);
 
-/* Of the text of a status file. */
+/* Reads the filters from the text of a status file. */
 struct filters filters_parse(const char *text);

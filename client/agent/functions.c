@@ -8,17 +8,16 @@
 #include "client/agent/capture.h"
 #include "proto/base/map.h"
 
-/* Names and attributes of a kernel are asked once for each function handle. A handle may be used
- * again after its module was unloaded, so the name is compared as well.
+/* Caches names and attributes of kernels by function handle. The driver may reuse a handle after
+ * its module was unloaded, so the cache compares the name as well.
  *
  * The driver loads modules when a kernel is first launched in a context, which takes up to 19 ms.
- * That time would be measured with the kernel, so the agent loads the module before, but not during
- * a stream capture, which loading could break: then it is loaded at a later launch, or by the
- * driver. */
+ * The kernel's range would include that time, so the agent loads the module before. During a stream
+ * capture, which loading could break, it leaves this to a later launch or to the driver. */
 
 enum { SETS = 128, WAYS = 8 };
 
-/* A cache for each thread, without a lock. Its pages are touched as they fill up. */
+/* Each thread has a cache, which needs no lock. Its pages take memory only as they fill up. */
 struct cache {
 	struct function v[SETS][WAYS];
 	uint64_t clock; /* counts uses */
@@ -58,9 +57,9 @@ static bool cache_make(void)
 	return cache != NULL;
 }
 
-/* The function behind the handle, with its module loaded; NULL: the driver does not say. Kernels
- * that CUDA's runtime launches are CUkernels, of its library API: for such a handle
- * cuFuncGetAttribute() fails, and each context has its own function. */
+/* The function behind the handle, with its module loaded; NULL: the driver does not find it. CUDA's
+ * runtime launches CUkernels of the library API: for such a handle cuFuncGetAttribute() fails, and
+ * each context has a function of its own. */
 static CUfunction load_function(const struct profiler *p, CUfunction handle)
 {
 	CUfunction f = handle;
@@ -107,7 +106,7 @@ void functions_prepare(struct capture *c, struct function *f)
 	f->generation = generation;
 }
 
-/* The handle's own, or the one that was not used for longest. */
+/* The handle's entry, or the least recently used one of its set. */
 static struct function *find_slot(CUfunction handle, uint32_t context)
 {
 	uintptr_t n = (uintptr_t)handle;

@@ -13,24 +13,24 @@ struct capture;
 struct function {
 	CUfunction handle; /* handle in the launch, a CUfunction or a CUkernel; NULL: a graph */
 	uint32_t context;
-	uint64_t used;	  /* when; 0: never */
+	uint64_t used;	  /* clock at the last use; 0: never */
 	char *name;	  /* the name as CUPTI reported it */
 	uint64_t hash;	  /* of the name; never 0 */
 	bool collective;  /* see guard_name_is_collective() */
 	uint32_t capture; /* number of the capture to which the next two members belong */
 	bool selected;	  /* the filter selects the kernel */
-	uint8_t proofs;	  /* the guard's */
+	uint8_t proofs;	  /* see struct guard_launch */
 	bool is_loaded;
 	uint32_t id; /* number in intern's present generation; 0: none yet */
 	uint32_t generation;
-	uint32_t static_shared_bytes, registers; /* of a record, for this number */
+	uint32_t static_shared_bytes, registers; /* from a record, for this id */
 };
 
-/* Valid for the calling thread until its next call. handle NULL: a graph. Returns NULL if out of
+/* handle NULL: a graph. The result is valid on the calling thread until its next call; NULL: out of
  * memory. */
 struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
 				const char *name);
 
-/* Prepares a launch that is to be measured: loads the kernel's module and assigns a number. The
- * launch's context is current, and stream captures are locked out. */
+/* Prepares a launch that is to be measured: loads the kernel's module and assigns an id. The
+ * launch's context must be current, and stream captures be locked out. */
 void functions_prepare(struct capture *c, struct function *f);

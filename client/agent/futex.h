@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* futex(2) itself: a thread under a filter of the program makes no other call of the system. The
+/* The system call futex(2), the only one that a thread under a filter of the program makes. The
  * word may be in memory that processes share. */
 
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps while *word is seen. Returns early for any reason. NULL: without a limit. */
+/* Sleeps while *word equals seen; may return early. timeout NULL: none. */
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout)
 {
 	syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout, NULL, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What is done around the program's calls, in CUPTI's callbacks before and after them, on the
- * thread that makes them. */
+/* Handlers for CUPTI's callbacks before and after calls of the program that launch, on the calling
+ * thread. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,23 +14,21 @@
 struct capture;
 struct section;
 
-/* A kernel or a graph. */
+/* For launches of a kernel or a graph. */
 void launches_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data);
 
-/* What is done around the program's calls that give the GPU work which is not measured: a copy, a
- * fill, something to wait for, or a launch. In CUPTI's callbacks before and after them, on the
- * thread that makes them. */
+/* For calls that give the GPU work which is not measured: a copy, a fill, a wait, or a launch. */
 
 void other_work_on_call(struct capture *c, struct section *v, CUpti_CallbackId id,
 			const CUpti_CallbackData *data);
 
-/* Launches that are not measured, because of the call that makes them: counted, and kept out of
+/* For launches by a call whose launches cannot be measured: counts them, and keeps them out of
  * ranges. */
 
-/* Within CUPTI's callback of such a call. */
 void apart_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 		     const CUpti_CallbackData *data);
 
-/* Writes how many there were and why; false: none. Also contexts beyond the most. */
+/* Writes how many launches apart_on_launch() has counted and why, and whether there were more than
+ * CONTEXTS_MAX contexts; false: neither. */
 bool apart_describe(struct capture *c, char *text, size_t bytes);

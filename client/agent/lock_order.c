@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LOCK_ORDER
-#define LOCK_ORDER /* nobody calls it in a build without */
+#define LOCK_ORDER /* else nobody calls these functions */
 #endif
 #include "client/agent/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many locks of each kind the thread holds. A signal handler takes and releases its own between
- * two instructions of the thread, which leaves the numbers right. */
+/* How many locks of each kind the thread holds. A signal handler releases the locks that it takes,
+ * so the numbers stay right. */
 static __thread int held[LOCK_KINDS];
 
 void lock_order_check(enum lock_kind kind)

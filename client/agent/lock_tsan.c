@@ -3,8 +3,8 @@
 
 #include <sanitizer/tsan_interface.h>
 
-/* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(), so it would report unlocked
- * mutexes and data races. These calls tell it that the mutex is locked. */
+/* ThreadSanitizer of gcc 12 does not know pthread_mutex_clocklock(), and would report unlocked
+ * mutexes and data races. The __tsan_ calls report the lock to it. */
 
 bool lock_until(struct lock *l, uint64_t by_ns)
 {

@@ -14,12 +14,12 @@
 #include "proto/base/array.h"
 
 /* Programs push far more ranges than they launch kernels inside, so a push only copies its message
- * to the thread's stack. Sites are found when a launch asks for them, outermost first, and kept in
- * the stack's entries until they are popped. A thread's stack holds the ranges of all domains in
- * the order they were pushed; a pop takes the last one of its domain, which need not be the last of
- * all. Programs leave tens of thousands open by mistake, so neither looks through the stack: each
- * range knows the one of its domain below it, and the stack the last one of each domain.
- * */
+ * to the thread's stack. The sites of ranges are found at a launch, outermost first, and kept in
+ * the stack's entries until the ranges are popped. A thread's stack holds the ranges of all domains
+ * in the order of their pushes; a pop ends the last range of its domain, which need not be the last
+ * of all. Programs leave tens of thousands of ranges open by mistake, so push and pop do not search
+ * the stack: each range knows the next one of its domain below it, and the stack knows the last
+ * range of each domain. */
 
 enum { STACK_MAX = 1 << 16 };
 
@@ -123,7 +123,7 @@ static struct domain_top *find_top(const struct stack *s, const struct nvtx_doma
 	return NULL;
 }
 
-/* Makes one if there is none. NULL: out of memory. */
+/* Finds or adds the domain's top. NULL: out of memory. */
 static struct domain_top *get_top(struct stack *s, const struct nvtx_domain *domain)
 {
 	struct domain_top *top = find_top(s, domain);
@@ -135,7 +135,7 @@ static struct domain_top *get_top(struct stack *s, const struct nvtx_domain *dom
 	return top;
 }
 
-/* Of the range at this place, counted from 1, which leaves the stack. */
+/* Adapts the tops to the removal of the range at this position, counted from 1. */
 static void lower_tops(struct stack *s, uint32_t at)
 {
 	for (size_t i = 0; i < s->n_tops;) {
@@ -195,7 +195,7 @@ int nvtx_pop(const struct nvtx_domain *domain)
 		s->v[k - 1].below -= s->v[k - 1].below > i;
 	}
 	s->n--;
-	/* The range around those above is another one now. */
+	/* The ranges above the removed one have another range around them now. */
 	s->n_found = s->n_found < i ? s->n_found : i - 1;
 	s->n_kept = s->n_kept < i ? s->n_kept : i - 1;
 	s->matches.n = s->matches.n < i ? s->matches.n : i - 1;
@@ -232,7 +232,7 @@ void nvtx_end(nvtxRangeId_t id)
 
 /* --- marks --- */
 
-/* Any thread may call this, so the thread enters the capture, which then cannot end. */
+/* Any thread may call this, so it enters a section, which keeps the capture alive. */
 void nvtx_mark(struct event *e)
 {
 	struct section *v;

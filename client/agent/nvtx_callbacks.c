@@ -8,8 +8,8 @@
 #include "client/agent/nvtx_stack.h"
 #include "proto/base/clean.h"
 
-/* The functions that NVTX's headers call once they have found us, and their registration. Each
- * library that uses NVTX has its own table of them. */
+/* The functions that NVTX's headers call, and their registration. Each library that uses NVTX has a
+ * function table of its own, in which the agent puts them. */
 
 /* --- the functions NVTX calls --- */
 
@@ -18,8 +18,8 @@ static const struct nvtx_domain *domain_of(nvtxDomainHandle_t handle)
 	return (const struct nvtx_domain *)handle;
 }
 
-/* The functions for marks, for the start of a range and for its push take the same arguments: an
- * event's attributes, with a domain or without, or a message of either width. */
+/* Marks, starts and pushes have functions with the same arguments: an event's attributes, with or
+ * without a domain, or a message of char or wchar_t. */
 #define EVENT_FUNCTIONS(type, name)                                       \
 	static type on_domain_##name##_ex(nvtxDomainHandle_t domain,      \
 					  const nvtxEventAttributes_t *a) \

@@ -8,10 +8,10 @@
 #include "client/agent/flag.h"
 #include "proto/base/utf8.h"
 
-/* The terms of all expressions are numbered consecutively. A stack has for each term the state of
- * its automaton; the set of start/end ranges has 1 for each term that matches one of them. So the
- * filter compares a few numbers for each launch, and a range's name only at the first launch inside
- * the range. */
+/* The terms of all expressions are numbered consecutively. For each term, a stack has the state of
+ * the term's automaton, and the set of start/end ranges has 1 if the term matches one of them. So
+ * the filter compares a few numbers for each launch, and a range's name only at the first launch
+ * inside the range. */
 
 static int add(struct nvtx_filter *f, const char *text, struct refusal *r)
 {
@@ -50,7 +50,7 @@ static const char *step_text(const struct wire_selection *s)
 	return s->step[0] && strcmp(s->step, NVTX_STEP_PROFILER) != 0 ? s->step : NULL;
 }
 
-/* Adds the expressions that begin and end phases. NVTX_EXPRESSIONS_MAX means that there is none. */
+/* Adds the expressions that begin and end phases. */
 static int add_triggers(struct nvtx_filter *f, const struct wire_selection *s, struct refusal *r)
 {
 	if (range_text(s)) {
@@ -91,7 +91,7 @@ void nvtx_filter_deinit(struct nvtx_filter *f)
 	*f = (struct nvtx_filter){ 0 };
 }
 
-/* Notes the name as an expression would spell it, but without backslashes. */
+/* Notes a range's name as an expression would spell it, but without backslashes. */
 static void note_name(struct nvtx_filter *f, const char *domain, const char *message,
 		      const char *end)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Selects launches by the NVTX ranges around them: --nvtx, --no-nvtx. The caller
- * supplies the ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
+/* Selects launches by the NVTX ranges around them: --nvtx, --no-nvtx. The caller supplies the
+ * ranges: nvtx_select.c those of a program, gpuctr-replay those of a recording. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,10 +20,10 @@ struct nvtx_filter {
 	struct nvtx_expression *v[NVTX_EXPRESSIONS_MAX];
 	size_t first_term[NVTX_EXPRESSIONS_MAX];
 	size_t n_include, n_select, n, n_terms;
-	size_t range, step;		       /* indices in v of those two; n: there is none */
-	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* by index: a launch matched the expression, or a
+	size_t range, step; /* indices in v of the last two; NVTX_EXPRESSIONS_MAX: none */
+	atomic_bool hit[NVTX_EXPRESSIONS_MAX]; /* for each expression: a launch matched it, or a
 						  range began its phase */
-	atomic_bool asked;		       /* the filter was asked about some launch */
+	atomic_bool asked;		       /* the program has made a launch */
 	struct lock lock;
 	char *names[NVTX_NAMES_MAX]; /* names of the first few ranges, for the message when no
 					launch matches */
@@ -31,7 +31,7 @@ struct nvtx_filter {
 };
 
 /* How a stack of push/pop ranges, or the set of open start/end ranges, matches the expressions: one
- * number for each term. Only nvtx_filter_*() interpret these numbers. */
+ * number for each term, which only nvtx_filter_*() interpret. */
 struct nvtx_matched {
 	uint64_t v[NVTX_TERMS_TOTAL_MAX];
 };
@@ -48,8 +48,8 @@ static inline bool nvtx_filter_is_used(const struct nvtx_filter *f)
 	return f->n_select > 0;
 }
 
-/* Computes the state of an empty stack; and of a stack with one more range on top of a stack whose
- * state is given. A state is n_terms numbers. domain "" is the default domain. */
+/* Compute the state, of n_terms numbers, of an empty stack; and of a stack with one more range on
+ * top of the stack whose state is below. domain "" is the default domain. */
 void nvtx_filter_begin(const struct nvtx_filter *f, uint64_t *state);
 void nvtx_filter_advance(struct nvtx_filter *f, const uint64_t *below, uint64_t *state,
 			 const char *domain, const char *message);
@@ -58,7 +58,7 @@ void nvtx_filter_advance(struct nvtx_filter *f, const uint64_t *below, uint64_t 
 void nvtx_filter_add(struct nvtx_filter *f, uint64_t *started, const char *domain,
 		     const char *message);
 
-/* Is a launch with these open ranges to be measured? Thread-safe, as the functions below are. */
+/* Do these open ranges select a launch? Thread-safe, as the functions below are. */
 bool nvtx_filter_selects(struct nvtx_filter *f, const uint64_t *state, const uint64_t *started);
 
 /* Notes that the program has made a launch. */
@@ -77,7 +77,7 @@ bool nvtx_filter_triggers(struct nvtx_filter *f, size_t index, const uint64_t *b
 bool nvtx_filter_names(struct nvtx_filter *f, size_t index, const char *domain,
 		       const char *message);
 
-/* Is there an expression that no launch has matched? Then r names it, and a few of the ranges that
- * there were. */
+/* Is there an expression that no launch has matched, or that began no phase? Then r names it, and a
+ * few of the program's ranges. */
 bool nvtx_filter_missed(struct nvtx_filter *f, const struct wire_selection *selection,
 			struct refusal *r);

@@ -8,9 +8,9 @@
 #include "client/agent/nvtx_stack.h"
 #include "client/agent/section.h"
 
-/* A thread's stack keeps matches until their ranges are popped. So a range without launches costs
- * nothing, and a range with many launches is compared once. Each thread keeps the matches of
- * start/end ranges until their list changes. */
+/* A thread's stack keeps each range's matches until the range is popped. So a range without
+ * launches costs nothing, and a range with many launches is compared once. Each thread keeps the
+ * matches of start/end ranges until their list changes. */
 
 /* Room for the matches of all ranges of the stack; false: out of memory. */
 static bool make_room(struct stack *s, const struct nvtx_filter *f)
@@ -29,7 +29,7 @@ static bool make_room(struct stack *s, const struct nvtx_filter *f)
 	return v != NULL;
 }
 
-/* Without memory for the matches, each launch compares the whole stack. */
+/* Compares the whole stack; for a stack without memory for its matches. */
 static void match_anew(struct nvtx_filter *f, const struct stack *s, uint64_t *state)
 {
 	struct nvtx_matched below;
@@ -42,8 +42,8 @@ static void match_anew(struct nvtx_filter *f, const struct stack *s, uint64_t *s
 	}
 }
 
-/* The matches of the calling thread's stack, in buffer or in the stack's own memory; before them
- * are those of the stack below its topmost range. */
+/* The matches of the calling thread's stack, in buffer or in the stack's own memory. There the
+ * n_terms numbers before them are the matches of the stack without its topmost range. */
 static const uint64_t *match_stack(struct nvtx_filter *f, uint32_t capture,
 				   struct nvtx_matched *buffer)
 {

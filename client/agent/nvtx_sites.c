@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The call sites of open ranges. Start/end ranges belong to the process: a list under a lock, and a
- * counter that changes with it, so that launches in between reuse the set that they found last. */
+/* The call sites of open ranges. Start/end ranges belong to the process. A counter changes with
+ * their list, so that launches between two changes reuse the set that they found last. */
 
 #include "client/agent/nvtx.h"
 
@@ -30,7 +30,7 @@ static const char *category_text(const struct event *e, char digits[CATEGORY_DIG
 	return name;
 }
 
-/* A step's number stands in its text where the name of its site has an N. */
+/* In the name of a step's site an N stands for the step's number. */
 static uint32_t step_site(struct intern *in, struct site_text *t)
 {
 	CLEAN_FREE char *name = malloc(t->n_name + 1);
@@ -51,7 +51,7 @@ static enum site_kind kind_of(const struct event *e, const struct entry *around,
 			      around ? around->event.message : NULL);
 }
 
-/* In the range around, NULL: an outermost one. */
+/* The site of the event within the range around; around NULL: an outermost event. */
 static uint32_t event_site(struct intern *in, const struct event *e, const struct entry *around,
 			   const struct site_name *name, enum site_kind kind)
 {
@@ -72,7 +72,7 @@ static uint32_t event_site(struct intern *in, const struct event *e, const struc
 	return name->numbered == SITE_NUMBER_STEP ? step_site(in, &t) : intern_site(in, &t);
 }
 
-/* Behind the numbers of the ranges around it. */
+/* Adds the number behind those of the ranges around it. */
 static void add_number(struct stack *s, struct entry *e, int64_t number)
 {
 	size_t n = e->is_cut ? 0
@@ -85,8 +85,8 @@ static void add_number(struct stack *s, struct entry *e, int64_t number)
 	e->last_number = number;
 }
 
-/* Of the range at this place, counted from 0, when those below have theirs. False: it has none of
- * its own. */
+/* Finds the site of range i of the stack, counted from 0; the ranges around it must have theirs.
+ * False: it has no site of its own. */
 static bool find_site(struct intern *in, struct stack *s, size_t i)
 {
 	static const struct entry none;
@@ -114,8 +114,8 @@ static bool find_site(struct intern *in, struct stack *s, size_t i)
 	return true;
 }
 
-/* The innermost range that has a site, or NULL. One that gets none now is tried again at the next
- * launch, and those within it with it. */
+/* The innermost range that has a site, or NULL. The next launch tries again for a range that gets
+ * none now, and for the ranges within it. */
 static const struct entry *find_sites(struct intern *in, struct stack *s)
 {
 	if (s->generation != in->generation) {
@@ -193,14 +193,14 @@ uint32_t nvtx_active_set(struct intern *in)
 	}
 	nvtx_for_each_started(add_to_set, &set);
 	seen_set = set.n ? intern_set(in, set.sites, set.n) : 0;
-	seen_version = set.lacks_some ? 0 : version; /* else tried again at the next launch */
+	seen_version = set.lacks_some ? 0 : version; /* 0: the next launch tries again */
 	seen_generation = in->generation;
 	return seen_set;
 }
 
 /* --- marks --- */
 
-/* A mark is in the ranges around it as a range would be, and has a payload of its own. */
+/* A mark's site lies within the ranges around it, like that of a range; its payload is its own. */
 void nvtx_note_mark(struct intern *in, const struct event *e, struct stack *s)
 {
 	const struct entry *around;
@@ -217,7 +217,7 @@ void nvtx_note_mark(struct intern *in, const struct event *e, struct stack *s)
 	site_name_parse(e->message, &name);
 	mark.path.site = event_site(in, e, around, &name, kind_of(e, around, &name));
 	if (around && mark.path.site == around->site) {
-		mark.path.site = 0; /* it has none of its own, and is left out */
+		mark.path.site = 0; /* no site of its own: intern_mark() leaves the mark out */
 	}
 	mark.path.payload_type = e->payload_type;
 	mark.path.payload = e->payload;

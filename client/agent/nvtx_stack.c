@@ -9,10 +9,9 @@
 
 #include "client/agent/lock.h"
 
-/* The stacks of threads, the start/end ranges of the process, the domains, and what an event says.
- * Start/end ranges are a list under a lock, and a counter that changes with it, so that launches in
- * between reuse the set that they found last. Domains and names of categories are only added, and
- * their lists are read without a lock. */
+/* The stacks of threads, the start/end ranges of the process, the domains, and the contents of
+ * events. A counter changes with the list of start/end ranges (nvtx_sites.c). Domains and names of
+ * categories are only added, and their lists are read without a lock. */
 
 struct category {
 	struct category *named_before;
@@ -23,16 +22,16 @@ struct category {
 struct nvtx_domain {
 	struct nvtx_domain *made_before;
 	char *name;
-	_Atomic(struct category *) categories; /* the last one named; never freed */
+	_Atomic(struct category *) categories; /* the one named last; never freed */
 };
 
 static struct {
 	struct nvtx_domain default_domain;
-	_Atomic(struct nvtx_domain *) domains; /* the last one made; but for the default one */
-	struct lock lock;		       /* of the next two */
+	_Atomic(struct nvtx_domain *) domains; /* the one made last; without the default domain */
+	struct lock lock;		       /* protects the next two */
 	struct list started;
 	nvtxRangeId_t last_id;
-	_Atomic uint64_t version; /* of the list */
+	_Atomic uint64_t version; /* changes with the list */
 } process = { .lock = LOCK_INITIALIZER(LOCK_PART),
 	      .started = { &process.started, &process.started } };
 
@@ -50,8 +49,8 @@ void nvtx_set_stack(struct stack *s)
 
 /* --- start/end ranges --- */
 
-/* The child has not the thread that may have been changing the list. Where that is the calling
- * thread itself, interrupted by a signal handler that forks, it goes on with an empty one. */
+/* In the child, the thread that may have been changing the list does not exist. If that is the
+ * forking thread itself, in a signal handler, the child goes on with an empty list. */
 static void after_fork_in_child(void)
 {
 	if (lock_try(&process.lock)) {
@@ -98,7 +97,8 @@ nvtxRangeId_t nvtx_started_add(struct started_range *r)
 	return r->id;
 }
 
-/* A program may leave ranges open for ever; most that are ended are of late. */
+/* Searches from the latest: a program may leave ranges open for ever, and mostly ends recent ones.
+ */
 struct started_range *nvtx_started_take(nvtxRangeId_t id)
 {
 	struct started_range *found = NULL;

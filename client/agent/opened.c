@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A launch's count of ranges holds against its thread's launch before, whose number is one less. If
- * that launch left no record, came from another context's batch or was dropped, the count says
- * less: an occurrence may then become two, and two never become one. */
+/* A launch's path.opened compares it with its thread's previous launch, whose number is one less.
+ * If that launch left no record, came in another context's batch or was dropped, opened_take()
+ * lowers the count: one occurrence of a range may then be reported as two, but never two as one. */
 
 #include "client/agent/opened.h"
 
@@ -17,7 +17,7 @@ void opened_init(struct opened *o)
 	memset(o, 0, sizeof(*o));
 }
 
-/* The thread's own slot, else a free one, else another thread's, which is forgotten. */
+/* The thread's own slot, else a free one, else one taken from another thread. */
 static struct opened_slot *find(struct opened *o, uint32_t thread)
 {
 	struct opened_slot *unused = NULL;
@@ -40,7 +40,7 @@ void opened_take(struct opened *o, struct launch *l, bool stays)
 	bool known;
 
 	if (p->site == 0) {
-		return; /* the thread's next launch in a range counts none */
+		return; /* the slot stays: the thread's next launch in a range has opened 0 */
 	}
 	s = find(o, l->thread);
 	known = s->thread == l->thread;

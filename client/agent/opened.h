@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Makes site_path.opened, which counts the ranges that are those of the thread's launch before,
- * count the ranges that are those of the thread's record before. */
+/* Converts site_path.opened, the number of ranges shared with the thread's previous launch, to the
+ * number shared with the thread's previous record. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,15 +14,16 @@ struct launch;
 struct opened_slot {
 	uint32_t thread; /* 0: free */
 	uint32_t launch; /* number of the thread's last launch that opened_take() has seen */
-	uint32_t most;	 /* what the thread's next launch may count */
+	uint32_t most;	 /* upper limit for path.opened of the thread's next launch */
 };
 
 struct opened {
 	struct opened_slot slots[OPENED_SLOTS];
 };
 
-/* Also to forget all threads, where launches that opened_take() has seen left no record. */
+/* Also forgets all threads, after launches that opened_take() has seen left no record. */
 void opened_init(struct opened *o);
 
-/* Each launch, in the order of records; stays: it becomes one. By one thread. */
+/* To be called for each launch, in the order of records, by one thread. stays: the launch becomes a
+ * record. */
 void opened_take(struct opened *o, struct launch *l, bool stays);

@@ -6,8 +6,8 @@
 
 #include "proto/wire/limits.h"
 
-/* Launches are structs; the wire wants columns. Definitions go first, in frames of their own when
- * there are many, so that no record ever refers to what the client has not seen. */
+/* Turns structs of launches into the columns of the wire. Definitions go first, in frames of their
+ * own, so that no record refers to a definition that the client has not seen. */
 
 enum {
 	STRING_BYTES_PER_FRAME = 256 * 1024,
@@ -20,8 +20,8 @@ struct packer {
 	const struct wire_agent_welcome *welcome;
 	struct buffer payload;
 	struct arena scratch;
-	struct arena columns; /* of one frame */
-	bool lacks_memory;    /* for some of them */
+	struct arena columns; /* columns of one frame */
+	bool lacks_memory;    /* for some of the columns */
 };
 
 static struct packer packer_of(struct connection *l, const struct wire_agent_welcome *welcome)
@@ -47,7 +47,7 @@ static size_t least(size_t a, size_t b)
 
 /* --- columns --- */
 
-/* A struct's member: how large it is, how many values it has, and how far the next struct's is. */
+/* A member of an array of structs: its size, its number of values, and the size of a struct. */
 struct member {
 	size_t bytes, n, stride;
 };
@@ -59,7 +59,7 @@ static uint64_t read_value(const void *at, size_t bytes)
 					   : *(const uint8_t *)at;
 }
 
-/* The values of n structs, each as wide as the message has it; NULL: out of memory. */
+/* The member's values of n structs, each of width bytes, as in the message; NULL: out of memory. */
 static void *column(struct packer *p, const void *first, struct member m, size_t n, size_t width)
 {
 	void *values = arena_alloc(&p->columns, n * m.n * width);
@@ -80,7 +80,7 @@ static void *column(struct packer *p, const void *first, struct member m, size_t
 	return values;
 }
 
-/* Of n structs from v on, in the message's column `to`. */
+/* Puts a member of n structs from v on into the message's column `to`. */
 #define COLUMN_OF(p, to, v, n_, member_, each)                                                   \
 	do {                                                                                     \
 		(to).n = (n_) * (each);                                                          \
@@ -90,7 +90,7 @@ static void *column(struct packer *p, const void *first, struct member m, size_t
 	} while (0)
 #define COLUMN(p, to, v, n, member) COLUMN_OF(p, to, v, n, member, 1)
 
-/* The numbers of n paths, one behind the other. */
+/* The encoded numbers of n paths, one path after the other. */
 static struct wire_bytes numbers_of(struct packer *p, const struct site_path *first, size_t n,
 				    size_t stride)
 {
@@ -271,7 +271,7 @@ static bool has_graphs(const struct launch *v, size_t n)
 	return i < n;
 }
 
-/* Behind the first one, how much later than the one before. */
+/* Replaces each time but the first by its difference from the time before. */
 static void make_differences(const struct wire_i64s *times)
 {
 	int64_t *v = (int64_t *)(uintptr_t)times->v;

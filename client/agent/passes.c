@@ -75,7 +75,7 @@ static bool take_group(const struct wire_plan *plan, uint32_t group, struct aren
 	return ok;
 }
 
-/* The daemon has refused all others. */
+/* The daemon accepts no other plan, so this checks only the message. */
 static bool is_sound(const struct wire_plan *plan)
 {
 	return wire_plan_is_grouped(plan) && plan->groups <= LIMIT_GROUPS &&

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The passes of a capture: its plan, taken apart into its groups of metrics, each of one pass. Only
- * passes.c speaks of groups: everywhere else in the agent they are passes.
- * Mostly there is one, which is the whole plan. */
+/* The passes of a capture, each of which measures one of the plan's groups of metrics. Mostly there
+ * is one, the whole plan. In the agent only passes.c says groups; elsewhere they are passes. */
 
 #include "proto/base/arena.h"
 #include "proto/wire/limits.h"
@@ -12,14 +11,15 @@
 
 struct passes {
 	uint32_t n;
-	/* Each plan has all columns. Columns of other groups have no terms, and so no value. */
+	/* A plan for each pass, with all columns. Columns of other groups have no terms, and so no
+	 * value. */
 	struct wire_plan v[LIMIT_GROUPS];
-	bool may_block[LIMIT_GROUPS]; /* opening and closing its ranges waits for the GPU */
+	bool may_block[LIMIT_GROUPS]; /* push and pop of the pass's ranges wait for the GPU */
 };
 
-/* Everything lives in a or is the plan's. 0, or a code with r filled: the plan has too many groups,
- * or a column that is in none. */
+/* Allocates from a, and borrows from plan. 0, or a code with r filled: no memory, too many groups,
+ * or a column in no group. */
 int passes_init(struct passes *p, struct arena *a, const struct wire_plan *plan, struct refusal *r);
 
-/* Adds a hardware metric to those that lack it, while there is room. */
+/* Adds a hardware metric to the passes that lack it and have room. */
 void passes_add_metric(struct passes *p, struct arena *a, const char *name);

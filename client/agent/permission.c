@@ -17,14 +17,14 @@
 #include "client/agent/slot.h"
 #include "proto/base/clock.h"
 
-/* libcuda imports ioctl from libc and makes the allocation itself, so one slot of its global offset
- * table is all that is changed in the program: no preloading, no code patched, and no other
- * library's calls are seen. Every ioctl but the allocation of a profiler object goes on as it was.
- * When the daemon cannot be asked, the driver is, and gives its own answer.
+/* libcuda imports ioctl from libc and makes the allocation itself, so the agent changes only one
+ * slot of its global offset table: nothing is preloaded, no code is patched, and no other library's
+ * calls are seen. Every ioctl except the allocation of a profiler object goes to the driver
+ * unchanged. If the daemon cannot be asked, the allocation goes to the driver as well.
  *
  * The program's thread that makes the allocation does not ask the daemon itself, because a filter
- * may kill it if it opens a connection (confined.h). The control thread asks for all threads. Each
- * request takes a connection of its own: CUPTI makes two or three in a program's life, and none of
+ * may kill it if it opens a connection (confined.h). The control thread asks for all threads, over
+ * a connection for each request: CUPTI makes two or three requests in a program's life, and none of
  * them may wait behind records. */
 
 typedef int (*ioctl_function)(int fd, unsigned long request, ...);
@@ -37,13 +37,13 @@ struct request {
 
 static struct {
 	_Atomic(ioctl_function) next;
-	atomic_bool forked; /* in a child without exec the control thread does not exist */
+	atomic_bool forked; /* in a forked child without exec, which has no control thread */
 	atomic_bool asks;   /* a capture is under way */
-	struct lock lock;   /* of what follows; a leaf */
+	struct lock lock;   /* protects the members below */
 	struct question question;
 	struct refusal refusal;
-	struct slot slot; /* NULL: libcuda's import is not redirected */
-	void *before;	  /* what was in the slot */
+	struct slot slot; /* slot.slot NULL: libcuda's import is not redirected */
+	void *before;	  /* previous content of the slot */
 } permission = { .lock = LOCK_INITIALIZER(LOCK_LEAF) };
 
 void permission_last_refusal(struct refusal *ret)
@@ -79,7 +79,7 @@ static void carry_out(void *argument)
 	}
 }
 
-/* True when the request was answered. */
+/* True: the daemon has answered the request. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
 	struct request w = { .error = -ENOENT };
@@ -130,7 +130,7 @@ static int put_hook_in(struct refusal *r)
 			    "libcuda does not import ioctl as drivers 535 to 580 do");
 		return r->code;
 	}
-	/* Calls libc's ioctl and not what the slot held: that may still be the loader's stub. */
+	/* Calls libc's ioctl and not the slot's content, which may still be the loader's stub. */
 	now = dlsym(RTLD_DEFAULT, "ioctl");
 	atomic_store(&permission.next, (ioctl_function)(uintptr_t)now);
 	permission.before = __atomic_load_n(slot.slot, __ATOMIC_SEQ_CST);
@@ -171,7 +171,8 @@ int permission_install(const char *socket_path, const char *token, struct refusa
 }
 
 /* Calls that are inside the hook continue there, so our code stays loaded, and `next` stays set. If
- * somebody has put another hook over ours, the slot is theirs, and ours only passes calls on. */
+ * another library has replaced our hook in the slot, the slot stays as it is, and our hook only
+ * passes calls on. */
 void permission_remove(void)
 {
 	LOCK_SCOPE(&permission.lock);

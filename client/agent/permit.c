@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libgpuctr-permit.so: lets a profiler that is not ours use the counters, in the programs that
- * `gpuctr-client permit` starts.
+/* libgpuctr-permit.so: lets another profiler use the counters, in programs that `gpuctr-client
+ * permit` starts.
  *
- * It is preloaded, so that every library of a program calls this ioctl: libcuda, whoever loads it
- * and whoever else has been injected into the program, and profilers that ask the driver outside of
- * the program that uses CUDA. Or libcuda loads it by CUDA_INJECTION64_PATH within the first
- * cuInit(): then the one slot through which libcuda calls ioctl is redirected, as in the agent.
+ * It is preloaded, so that every library of a program calls its ioctl(): libcuda, other injected
+ * libraries, and profilers that ask the driver from a process without CUDA. Or libcuda loads it by
+ * CUDA_INJECTION64_PATH within the first cuInit(): then it redirects the one slot through which
+ * libcuda calls ioctl, as the agent does.
  *
- * An allocation of a profiler object goes to the daemon, with the file that it is to be made on;
- * every other ioctl goes on as it was. When the daemon cannot be asked, the driver is, and the
- * profiler gets its answer. Nothing is printed, no thread is started, nothing stays open. */
+ * It sends an allocation of a profiler object to the daemon, with the driver's file on which the
+ * allocation is made; every other ioctl goes to the driver unchanged. If the daemon cannot be
+ * asked, the allocation goes to the driver as well. It prints nothing, starts no thread and keeps
+ * nothing open. */
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ static struct {
 	_Atomic(ioctl_function) next;
 	bool asks;
 	struct question question;
-	struct filters filters; /* when the library was loaded */
+	struct filters filters; /* filters of the thread that loaded the library */
 } permit;
 
 static int call_kernel(int fd, unsigned long request, ...)
@@ -65,7 +66,7 @@ static void find_next(void)
 	atomic_store(&permit.next, next ? (ioctl_function)(uintptr_t)next : call_kernel);
 }
 
-/* A set-uid program ignores the variables: secure_getenv(). */
+/* secure_getenv() ignores the variables in a set-uid program. */
 __attribute__((constructor)) static void begin(void)
 {
 	const char *socket_path = secure_getenv("GPUCTR_PERMIT_SOCKET"),
@@ -83,15 +84,14 @@ __attribute__((constructor)) static void begin(void)
 	permit.asks = true;
 }
 
-/* The thread that asks may have come under a filter since, which kills it if it opens a
- * connection. */
+/* The asking thread may have come under a new filter, which kills it if it opens a connection. */
 static bool may_ask(void)
 {
 	return permit.asks && !filters_differ(permit.filters, filters_of_thread());
 }
 
-/* True if the daemon has answered. Recognises an allocation by its number and its device, because
- * another device's request may have the same number, and another struct. */
+/* True: the daemon has answered. Recognises an allocation by request number and device, because
+ * another device may use the same number with another struct. */
 static bool forward(int fd, unsigned long request, void *argument)
 {
 	int saved = errno, cancel;
@@ -111,7 +111,7 @@ static bool forward(int fd, unsigned long request, void *argument)
 	return answered;
 }
 
-/* Libraries that start before this one may call it. */
+/* Libraries whose constructors run before ours may already call this. */
 static int own_ioctl(int fd, unsigned long request, ...)
 {
 	ioctl_function next = atomic_load(&permit.next);
@@ -130,14 +130,14 @@ static int own_ioctl(int fd, unsigned long request, ...)
 
 PERMIT_EXPORT int ioctl(int fd, unsigned long request, ...) __attribute__((alias("own_ioctl")));
 
-/* Whoever has come under a filter of its own that lets through what asking takes says so. */
+/* A program calls this after loading a filter that allows the system calls of asking. */
 void gpuctr_permit_keeps_asking(void)
 {
 	permit.filters = filters_of_thread();
 }
 
-/* Called by libcuda if the library was not preloaded. A failure changes nothing of what the program
- * does. */
+/* libcuda calls this if CUDA_INJECTION64_PATH names the library. A failure does not affect the
+ * program. */
 int InitializeInjection(void)
 {
 	struct slot slot;

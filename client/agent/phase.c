@@ -7,9 +7,10 @@
 #include "proto/wire/nvtx_expression.h"
 #include "proto/wire/status.h"
 
-/* A phase belongs to the process: what one thread begins holds for the launches of all. A launch is
- * measured while a range is open, if there is to be one, and in a step that the schedule takes, if
- * there is a schedule. A step lasts until the next one begins; before the first there is none. */
+/* A phase belongs to the process: one that a thread begins holds for the launches of all threads.
+ * If a range is asked for, launches are measured only while one is open; if there is a schedule,
+ * only in steps that it takes. A step lasts until the next one begins; launches before the first
+ * step are in none. */
 
 bool phase_steps_recur(const struct wire_selection *selection)
 {
@@ -141,7 +142,7 @@ bool phase_missed(const struct phase *p, struct refusal *r)
 			    "option out.",
 			    "no launch came after cudaProfilerStart()");
 	} else {
-		return false; /* its expression is told */
+		return false; /* nvtx_filter_missed() reports the expression */
 	}
 	return true;
 }

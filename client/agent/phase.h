@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Is the program in a phase that is measured? --within, --capture-range-end, --schedule,
- * --step. The callers that see a phase begin or end report it here, from any thread. */
+/* Is the program in a phase that is measured (--within, --capture-range-end, --schedule, --step)?
+ * Callers on any thread report here when a phase begins or ends. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,13 +12,13 @@
 
 struct phase {
 	bool by_profiler, by_range, by_step; /* which events begin phases */
-	bool steps_by_profiler, steps_recur; /* else by NVTX */
+	bool steps_by_profiler, steps_recur; /* what begins steps; if neither, NVTX */
 	bool once;			     /* only the first range is measured */
 	struct wire_schedule schedule;
 	atomic_uint open;	    /* open ranges; 0 or 1 for cudaProfilerStart() and Stop() */
 	atomic_bool over;	    /* nothing more will be measured */
 	atomic_bool stepless;	    /* no steps were found, so that all launches are measured */
-	atomic_uint_fast64_t steps; /* begun */
+	atomic_uint_fast64_t steps; /* number of steps that have begun */
 	atomic_bool scheduled;	    /* the current step is measured */
 	atomic_bool waited,
 		was_on; /* some launch was outside a phase; some launch was inside one */
@@ -37,16 +37,16 @@ void phase_on_range_begin(struct phase *p);
 void phase_on_range_end(struct phase *p);
 void phase_on_step(struct phase *p);
 
-/* Where steps are found by launches that recur: none are, so that every launch is measured; or none
- * are any more, so that the capture is over. */
+/* If steps are found by launches that recur: no step was found, so every launch is measured; or
+ * steps have stopped to recur, so measuring is over. */
 void phase_without_steps(struct phase *p);
 void phase_lost_steps(struct phase *p);
 
-/* Is step i, from 0, measured? As torch.profiler.schedule() counts. */
+/* Is step i, counted from 0 as by torch.profiler.schedule(), measured? */
 bool phase_schedule_takes(const struct wire_schedule *s, uint64_t i);
 
 /* True if no further launch will be measured. */
 bool phase_is_finished(const struct phase *p);
 
-/* Were there launches, but no phase? Then r says which event did not occur. */
+/* True: there were launches, but none in a phase. r says which event did not occur. */
 bool phase_missed(const struct phase *p, struct refusal *r);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The functions of libcuda and of CUPTI's device half that the agent calls. */
+/* The functions that the agent calls of libcuda, and of libcupti apart from its host API (host.h).
+ */
 
 #include "proto/nvidia/host.h"
 
@@ -60,8 +61,8 @@ struct profiler {
 					cuuint64_t *id);
 };
 
-/* Has the program's cuInit() returned? May wait for that. */
+/* Has the program's cuInit() returned? May wait until it has. */
 bool profiler_driver_is_ready(void);
 
-/* Finds libcuda and libcupti in this process, or opens the latter. 0, or a code with r filled. */
+/* Finds libcuda in this process, and finds or opens libcupti. 0, or a code with r filled. */
 int profiler_open(struct profiler *p, struct refusal *r);

@@ -10,20 +10,20 @@
 #include "client/agent/permission.h"
 #include "client/agent/trace.h"
 
-/* How a context comes to have a configured profiler object, and what is said when it cannot.
+/* Makes and configures a context's profiler object, and reports why this failed.
  *
- * A configured object keeps its first configuration, and the number of ranges that its first image
- * has (CUPTI 2025.3): a second SetConfig with a larger image lost all ranges beyond that, and one
- * for other metrics brought no value. So growing means a new object. What a second SetConfig does
- * change is the image that is decoded into, which is how each pass gets one of its own.
+ * An object keeps its first configuration and its first image's number of ranges (CUPTI 2025.3):
+ * after a second SetConfig with a larger image all ranges beyond that number were lost, and after
+ * one for other metrics there were no values. So a larger batch needs a new object. A second
+ * SetConfig does change the image that CUPTI decodes into, and so gives each pass its own image.
  *
- * An image is initialised for the metrics that GetCounterDataSize was last asked about, which takes
- * 3 ms; so that is done once for each pass, and what came of it is kept. SetConfig reads the image:
- * it is initialised first. */
+ * CUPTI initialises an image for the metrics of the last GetCounterDataSize, which takes 3 ms; so
+ * each pass's image is initialised once, and a copy is kept. SetConfig reads the image, so the
+ * image is initialised before. */
 
 enum { SIZE_FIRST = 64, RETRY_MS = 100 };
 
-/* Says once, by CUPTI's answer, why a context is not measured. */
+/* Reports why a context is not measured, from CUPTI's result. */
 static void tell_failure(struct capture *c, struct ranges *r, const char *call, CUptiResult result)
 {
 	struct refusal refused;
@@ -55,7 +55,7 @@ void ranges_give_up(struct capture *c, struct ranges *r, const char *call, CUpti
 	r->state = RANGES_BROKEN;
 }
 
-/* --- counters that are somebody else's --- */
+/* --- counters that others use --- */
 
 static bool has_sibling(struct capture *c, const struct ranges *r)
 {
@@ -170,7 +170,7 @@ static CUptiResult configure(struct capture *c, struct ranges *r)
 CUptiResult ranges_renew_image(struct capture *c, struct ranges *r)
 {
 	if (c->passes.n > 1) {
-		return configure(c, r); /* it is another one */
+		return configure(c, r); /* the next pass has another image */
 	}
 	memcpy(r->image, r->images[0].fresh, r->images[0].size);
 	return CUPTI_SUCCESS;
@@ -205,7 +205,7 @@ static bool enable(struct capture *c, struct ranges *r)
 	return true;
 }
 
-/* Uses the passes as the daemon has planned them. */
+/* Makes the configuration of the passes that the daemon has planned. */
 static bool make_config(struct capture *c, struct ranges *r)
 {
 	struct host_metrics passes[LIMIT_GROUPS];
@@ -232,7 +232,7 @@ static bool make_config(struct capture *c, struct ranges *r)
 	return why.code == 0;
 }
 
-/* CUPTI makes calls of the system that the program's filter may forbid. */
+/* True: the program has loaded a filter, which may forbid CUPTI's system calls. */
 static bool is_shut_in(struct capture *c)
 {
 	struct refusal why;
@@ -253,7 +253,7 @@ bool ranges_setup(struct capture *c, struct ranges *r)
 	}
 	r->info = r->info ? r->info : devices_find(c);
 	if (!r->info || r->info->trouble.code != 0) {
-		r->state = RANGES_BROKEN; /* devices_find() has told why */
+		r->state = RANGES_BROKEN; /* devices_find() has reported why */
 		return false;
 	}
 	r->device = r->info->index;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A context's profiler object, for ranges.c. All with the context's lock held. */
+/* A context's profiler object, for ranges.c. All functions need the context's lock held. */
 
 #include "client/agent/ranges.h"
 
-/* How the parameters of each of CUPTI's calls for r begin. */
+/* The first members of the parameters of CUPTI's calls for r. */
 #define RANGES_PARAMS(call, r)                                         \
 	.structSize = CUpti_RangeProfiler_##call##_Params_STRUCT_SIZE, \
 	.pRangeProfilerObject = (r)->object
@@ -17,7 +17,7 @@ void ranges_forget_images(struct ranges *r);
  * WAITING, and the reason was reported. */
 bool ranges_setup(struct capture *c, struct ranges *r);
 
-/* The largest batch that all images have room for, once there are images. */
+/* The largest batch size within the limits for images; needs images. */
 size_t ranges_size_most(const struct ranges *r);
 
 /* To be called before each Start: gives CUPTI an empty image for r->measured_pass. */

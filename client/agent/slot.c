@@ -87,9 +87,9 @@ static uintptr_t page_of(uintptr_t address)
 	return address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* Loaders make whole pages of this segment read-only after relocation. That is read here and not in
- * /proc/self/maps: the program may close any descriptor at any time, and open a file of its own
- * where we would read on. */
+/* Loaders make the whole pages of the segment PT_GNU_RELRO read-only after relocation. The segment
+ * is used rather than /proc/self/maps, because the program may close any descriptor at any time,
+ * and open a file of its own under the number that we read from. */
 static bool is_read_only(const struct dl_phdr_info *info, void **slot)
 {
 	const ElfW(Phdr) *relro = find_segment(info, PT_GNU_RELRO);

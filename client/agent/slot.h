@@ -7,11 +7,11 @@
 
 struct slot {
 	void **slot;	/* NULL: none */
-	bool read_only; /* its page, once the library was relocated */
+	bool read_only; /* the slot's page is read-only after relocation */
 };
 
 /* False: no libcuda is loaded, or it imports no ioctl. */
 bool slot_find(struct slot *ret);
 
-/* Its page is as it was afterwards. -errno. */
+/* Writes the slot, and restores the protection of its page. -errno. */
 int slot_write(const struct slot *s, void *value);

@@ -8,7 +8,8 @@
 /* Starts the thread that registers the process; to be called once, after agent_init(). */
 void standby_begin(void);
 
-/* In a forked child, which has no such thread: the connection is the parent's. */
+/* To be called in a forked child, which has no standby thread: leaves the connection to the parent.
+ */
 void standby_leave_to_parent(void);
 
 /* Writes the program's short name as UTF-8. */

@@ -10,8 +10,8 @@
 
 enum { RUNS, ENDS, STAYS };
 
-/* On the stack of the thread that starts it, which waits: a thread's own start takes calls that the
- * program may forbid as soon as it goes on. */
+/* Lives on the stack of the starting thread, which waits until the new thread runs: its start takes
+ * system calls that the program may forbid once it continues. */
 struct start {
 	void *(*run)(void *);
 	void *argument;
@@ -19,7 +19,8 @@ struct start {
 	_Atomic uint32_t taken;
 };
 
-/* Whoever joins a thread that ends frees *t only when the thread has ended. */
+/* Tells the joining thread how this thread ends. *t lives until then: after ENDS the joining thread
+ * waits in pthread_join(). */
 static void tell(struct thread *t, uint32_t how)
 {
 	if (t) {

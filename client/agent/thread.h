@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Threads of ours, with all signals blocked. At its end one that a seccomp filter of the program's
- * has come over sleeps instead for as long as the program lives, because even to end takes calls of
- * the system. */
+/* The agent's threads, which block all signals. If a seccomp filter of the program covers a thread
+ * at its end, the thread sleeps for as long as the program lives, because ending takes system
+ * calls, too. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,13 +16,13 @@ struct thread {
 	_Atomic uint32_t over;
 };
 
-/* To be joined with thread_join(); *ret lives until then. NULL: detached. stack_bytes 0: as large
- * as the program's. -errno. */
+/* The thread must be joined by thread_join(), and *ret must live until then; ret NULL: it is
+ * detached. stack_bytes 0: the program's default. -errno. */
 int thread_start(void *(*run)(void *), void *argument, size_t stack_bytes, struct thread *ret);
 void thread_join(struct thread *t);
 
-/* The caller's thread id. gettid() may be forbidden already; glibc knows the number, and writes it
- * into a mutex that checks for errors. */
+/* The caller's thread id. A filter may forbid gettid(); glibc knows the id, and writes it into the
+ * mutexes that check for errors. */
 static inline pid_t thread_number(void)
 {
 	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
@@ -34,6 +34,6 @@ static inline pid_t thread_number(void)
 	return number;
 }
 
-/* Sleeps, and makes only a call of futex() for it. */
+/* Sleep, by the system call futex() only; thread_stay() for ever. */
 void thread_pause(uint64_t ns);
 _Noreturn void thread_stay(void);

@@ -25,17 +25,18 @@
 #include "client/agent/filters.h"
 #include "proto/base/clean.h"
 
-/* Nobody can read what a filter forbids. The thread that loads us makes only calls that the dynamic
- * linker or pthread_create() makes as well, and without these no program uses CUDA. A forked child
- * inherits the filter, and tries what the agent, glibc in its threads, and CUPTI call: it dies, or
- * gets another error than the kernel's, or ends well.
+/* What a filter forbids cannot be read. The thread that loads the agent makes only system calls
+ * that the dynamic linker or pthread_create() makes as well; without these no program can use CUDA.
+ * A forked child inherits the filter, and tries the system calls of the agent, of glibc in the
+ * agent's threads, and of CUPTI: a forbidden call kills the child, or fails with another error than
+ * the kernel's.
  *
  * The child has a copy of the program's memory and not the memory itself: Linux before 5.16 kills
- * all who share the memory of a process that is killed by a filter. It takes no lock and no memory,
- * because another thread may have been in malloc(). Its signal of exit is 0, so that the program's
- * wait() and SIGCHLD do not tell of it. */
+ * all processes that share the memory of one that a filter kills. The child takes no lock and
+ * allocates nothing, because another thread may have been in malloc(). Its exit signal is 0, so
+ * that the program's wait() and SIGCHLD do not report it. */
 
-/* What a call with these arguments gives without a filter. */
+/* The result of a call without a filter. */
 enum { DONE = 0, ANY = -1 };
 
 struct call_tried {
@@ -105,7 +106,7 @@ static bool is_allowed(const struct call_tried *c)
 	return c->error == ANY || (c->error == DONE ? r >= 0 : r < 0 && errno == c->error);
 }
 
-/* Calls whose arguments filters look at are made as the agent makes them. */
+/* Filters may check the arguments of these calls, so the child makes them as the agent does. */
 static bool tries_memory_and_files(void)
 {
 	char byte, *p;
@@ -122,7 +123,8 @@ static bool tries_memory_and_files(void)
 	       madvise(p, 4096, MADV_DONTNEED) == 0 && munmap(p, 8192) == 0;
 }
 
-/* Writes no core file: 1 is what keeps a program that takes core files from being started too. */
+/* Writes no core file. A limit of 1 also keeps the kernel from starting a program that takes core
+ * files. */
 static _Noreturn void run_trial(atomic_bool *passed)
 {
 	const struct rlimit no_core = { 1, 1 };
@@ -136,13 +138,13 @@ static _Noreturn void run_trial(atomic_bool *passed)
 	if (all && tries_memory_and_files()) {
 		atomic_store(passed, true);
 	}
-	syscall(SYS_exit, 0); /* as a thread ends */
+	syscall(SYS_exit, 0); /* the call by which a thread ends */
 	_exit(1);
 }
 
-/* pthread_create() of glibc 2.34 and newer calls clone3(), and clone() only if that is ENOSYS; a
- * filter cannot look at the arguments of clone3(). The caller waits for the child's end: it needs
- * no call for that which may be forbidden. */
+/* pthread_create() of glibc 2.34 and newer calls clone3(), and clone() only if clone3() fails with
+ * ENOSYS; a filter cannot look at the arguments of clone3(). CLONE_VFORK makes the caller wait for
+ * the child's end without a further call, which might be forbidden. */
 static long fork_and_wait(void)
 {
 	struct clone_args a = { .flags = CLONE_VFORK | CLONE_CLEAR_SIGHAND };
@@ -171,7 +173,7 @@ static bool try_in_child(void)
 		run_trial(passed);
 	}
 	if (child < 0 || !atomic_load(passed)) {
-		return false; /* a dead child stays: perhaps to wait for it is forbidden */
+		return false; /* leaves a dead child, because waiting for it may be forbidden */
 	}
 	while (waitpid((pid_t)child, &status, __WCLONE) < 0 && errno == EINTR) {
 	}

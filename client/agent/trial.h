@@ -5,6 +5,6 @@
 
 #include <stdbool.h>
 
-/* May the agent do its work under the filters that the calling thread has? True without any. Makes
- * no call that may be forbidden: a child makes them. */
+/* Can the agent work under the filters of the calling thread? True without filters. A child process
+ * tries the system calls, because a forbidden one may kill. */
 bool trial_is_passed(void);
