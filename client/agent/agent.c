@@ -14,13 +14,13 @@
 #include "client/agent/thread.h"
 #include "proto/base/clock.h"
 
-/* One thread makes, runs and frees each capture, one after the other. The program may end at any
- * time, also within a signal handler. Another thread that looks for the capture holds the lock; the
- * thread that frees the capture first removes it under that lock.
+/* One thread makes, runs and frees each capture; captures follow one another. The program may end
+ * at any time, also within a signal handler. Another thread that uses agent.capture holds the lock;
+ * the thread that frees the capture first removes it under that lock.
  *
  * Exit handlers run in reverse order, and ours needs CUPTI alive: so it is registered again after
- * CUPTI was opened. A forked child has neither our threads nor CUDA: nothing of this is done there,
- * and no lock is touched, which a thread of the parent may have held. */
+ * CUPTI was opened. A forked child has neither our threads nor CUDA: there the exit handler does
+ * nothing, and takes no lock, which a thread of the parent may have held. */
 
 enum { EXIT_PATIENCE_S = 10 };
 
@@ -31,11 +31,11 @@ static struct {
 	struct activity activity;
 	bool opened;	    /* the libraries were opened; used by the thread that starts captures */
 	atomic_bool forked; /* this process is a forked child without exec */
-	_Atomic uint64_t exit_by_ns; /* deadline of the exit handlers, which share one wait */
+	_Atomic uint64_t exit_by_ns; /* deadline of all exit handlers together; 0: none */
 	struct lock lock;
 	pthread_cond_t ended;
-	struct capture *capture; /* the one under way */
-	struct capture *kept;	 /* a capture that ended while the program exits */
+	struct capture *capture; /* the capture under way */
+	struct capture *kept;	 /* a capture that has ended during exit and is not freed */
 } agent = { .lock = LOCK_INITIALIZER(LOCK_AGENT) };
 
 /* With the lock. */
@@ -45,7 +45,7 @@ static void wait_for_end(uint64_t by_ns)
 	}
 }
 
-/* Has all delivered that was measured. */
+/* Waits until all measured launches were delivered. */
 static void on_exit_of_program(void)
 {
 	uint64_t by_ns = clock_now_ns() + EXIT_PATIENCE_S * CLOCK_NS_PER_S, first_ns = 0;
@@ -64,7 +64,8 @@ static void on_exit_of_program(void)
 	lock_release(&agent.lock);
 }
 
-/* In a child that was forked without exec CUDA does not work, and the sockets are the parent's. */
+/* In a child that was forked without exec, CUDA does not work, and the connections belong to the
+ * parent. */
 static void on_fork_in_child(void)
 {
 	atomic_store(&agent.forked, true);
@@ -82,8 +83,8 @@ static int compare_bytes(const void *a, const void *b)
 	return *(const char *)a - *(const char *)b;
 }
 
-/* qsort() of glibc before 2.37 asks once, at the first large array, how much memory there is: by
- * sysinfo(), which a filter that the program loads later may forbid. */
+/* qsort() of glibc before 2.37 calls sysinfo() at its first large array. So it is called here,
+ * before the program loads a filter that may forbid sysinfo(). */
 static void sort_once(void)
 {
 	char large[2048] = "";
@@ -146,8 +147,8 @@ bool agent_start(struct capture *c, const char *token)
 	return capture_start(c, agent.socket_path, token, &why) == 0;
 }
 
-/* Removes the capture from view before it is freed. If the program exits, the thread keeps the
- * capture and stops here. */
+/* Removes the capture from agent.capture before freeing it. If the program exits, keeps the
+ * capture, and the thread stops here. */
 void agent_drop(struct capture *c)
 {
 	lock_acquire(&agent.lock);

@@ -9,22 +9,22 @@
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 
-/* A job that takes long delays the looks: the thread that waits for the job is within a call that
- * they look after. */
+/* A long job delays the looks, which is no harm: the thread that waits for the job is within a call
+ * that the looks watch. */
 
 enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 
-/* On the stack of the thread that waits for it. */
+/* Lives on the stack of the thread that waits for the job. */
 struct job {
-	struct list link; /* among the jobs, until it is taken */
+	struct list link; /* in control.jobs, until taken */
 	void (*act)(void *argument);
 	void *argument;
 	bool taken, done;
 };
 
 static struct {
-	struct lock lock;      /* of what follows */
-	pthread_cond_t change; /* of any of it */
+	struct lock lock;      /* protects the members below */
+	pthread_cond_t change; /* signals a change of any of them */
 	enum { ABSENT, STARTS, RUNS, ENDS } thread;
 	struct list jobs;
 	void (*look)(void *userdata);
@@ -42,7 +42,7 @@ static void init_change(void)
 	lock_cond_init(&control.change);
 }
 
-/* --- the thread; with the lock, which is not held meanwhile --- */
+/* --- the control thread; with the lock, released during jobs and looks --- */
 
 static void do_job(struct job *j)
 {
@@ -81,7 +81,7 @@ void control_run(void)
 		} else if (!control.look) {
 			lock_wait(&control.lock, &control.change);
 		} else if (!lock_wait_until(&control.lock, &control.change, look_ns) &&
-			   control.look) { /* control_end() may have come as the time was over */
+			   control.look) { /* control_end() may have been called meanwhile */
 			look_ns = clock_now_ns() + TICK_MS * CLOCK_NS_PER_MS;
 			look();
 		}
@@ -97,7 +97,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* --- others --- */
+/* --- other threads --- */
 
 void control_host(void)
 {
@@ -123,7 +123,7 @@ int control_start(void)
 	return r;
 }
 
-/* With the lock. A job that is taken lives on this stack until it is done. */
+/* With the lock. A job that was taken must be done before this stack frame ends. */
 static void wait_for(struct job *j, uint64_t by_ns)
 {
 	while (!j->taken && control.thread == RUNS &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuctr-courier: holds an agent's connection to the daemon (courier.h).
  *
- * The first thread reads from the socket, and sees when the program ends; a second one writes. What
- * the program has written is sent even after its end.
+ * The first thread reads from the socket, and notices the program's end; a second thread writes. It
+ * sends what the program has queued even after the program's end.
  *
- * A thread of the agent that sleeps in standby is woken only if it has no other filter than at its
- * beginning. If it has, it sleeps for the rest of the program's life, and this process refuses the
- * captures that come. */
+ * In standby, the courier wakes the agent's thread only while the thread has no new seccomp filter.
+ * Otherwise it lets the thread sleep for the rest of the program's life, and refuses captures
+ * itself. */
 
 #include <errno.h>
 #include <poll.h>
@@ -29,23 +29,23 @@
 enum {
 	IDLE_MS = 5000,
 	BUSY_MS = 250,
-	FULL_MS = 2, /* until the program has taken something */
+	FULL_MS = 2, /* pause while the ring is full */
 	ENDING_MS = 100,
 	ORDER_MS = 20,
-	DRAIN_S = 10, /* to send what a program that has ended has left */
-	SEND_MS = 5,  /* at a time: a look does not wait for the daemon */
+	DRAIN_S = 10, /* to send what an ended program has queued */
+	SEND_MS = 5,  /* at a time, so that looks need not wait for the daemon */
 	QUIT_MS = 5000,
 	STACK_BYTES = 64 * 1024,
 };
 
 static struct courier_shared *shared;
-static bool tied = true; /* the program's end of the socket pair is open */
+static bool tied = true; /* the program's end of the socket pair is still open */
 
 /* --- looking --- */
 
 enum view { VIEW_CLEAR, VIEW_FILTERED, VIEW_GONE };
 
-/* A thread whose status can no longer be read may have any filter. */
+/* Looks at the agent's thread. If its status can no longer be read, it counts as filtered. */
 static enum view look(void)
 {
 	pid_t thread = atomic_load(&shared->thread);
@@ -60,7 +60,7 @@ static enum view look(void)
 		atomic_store(&shared->filtered, 1);
 	}
 	if (r == 0 && uid != shared->uid && atomic_load(&shared->idle)) {
-		shutdown(COURIER_SOCKET, SHUT_RDWR); /* the daemon knows another user */
+		shutdown(COURIER_SOCKET, SHUT_RDWR); /* its user has changed */
 	}
 	return atomic_load(&shared->filtered) ? VIEW_FILTERED : VIEW_CLEAR;
 }
@@ -79,7 +79,7 @@ static void look_at_other(void)
 
 /* --- writing --- */
 
-/* The daemon takes nothing. False: the program quits, and has waited long enough for that. */
+/* Waits while the daemon takes nothing. False: the program quits, and QUIT_MS have passed. */
 static bool wait_for_daemon(void)
 {
 	static unsigned waited_ms;
@@ -188,8 +188,9 @@ static bool read_some(void)
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* The program has ended, or has become another by exec; or it has closed what it does not know, and
- * goes on. At its end its files are closed before its threads are gone. */
+/* The socket pair has closed. Either the program has ended, or has executed another; or it has
+ * closed a descriptor that it does not know, and continues. An ending program's files close before
+ * its threads are gone, so this looks for a while. */
 static void on_tie(void)
 {
 	for (int i = 0; i < ENDING_MS; i++) {
@@ -303,7 +304,7 @@ int main(void)
 		return 1;
 	}
 	if (!atomic_compare_exchange_strong(&shared->start, &starts, COURIER_READY)) {
-		return 1; /* the program does without */
+		return 1; /* the program has given up waiting */
 	}
 	courier_wake(&shared->to_program);
 	if (shared->has_socket) {
@@ -311,7 +312,7 @@ int main(void)
 	}
 	tell_end();
 	wait_for_order();
-	pthread_join(writer, NULL); /* has sent what is queued */
+	pthread_join(writer, NULL); /* it has sent the queued bytes */
 	close(COURIER_SOCKET);
 	if (atomic_load(&shared->rest_ms)) {
 		rest();

@@ -17,15 +17,15 @@
 #include "client/agent/trial.h"
 #include "proto/base/clock.h"
 
-/* Where the program's libraries enter the agent.
+/* The functions by which the program's libraries enter the agent.
  *
  * libcuda calls InitializeInjection() once, within the program's first cuInit(). With a token the
- * process is measured from here on; in standby it is only made known. NVTX calls
- * InitializeInjectionNvtx2() from each library that uses it, often earlier; ranges are followed
- * from then on, because the ones open now may enclose launches later.
+ * process is measured from here on; in standby it is only registered. NVTX calls
+ * InitializeInjectionNvtx2() from each library that uses it, often earlier; the agent follows
+ * ranges from then on, because a range may open long before the launches in it.
  *
- * Nothing here prints, and nothing that fails changes what the program does: without a daemon, a
- * token, or CUPTI, the program runs unmeasured and the client is told why, if it can be. */
+ * Nothing here prints, and no failure affects the program: without a daemon, a token or CUPTI it
+ * runs unmeasured, and the agent reports why if it reaches the daemon. */
 
 #define AGENT_EXPORT __attribute__((visibility("default")))
 
@@ -104,19 +104,17 @@ static void begin(const char *token)
 	}
 	if (hello_say(&token_connection, agent_socket_path(), &hello, &c->arena, &c->welcome,
 		      &why) != 0) {
-		agent_drop(c); /* nobody can be told; the client notices by itself that no process
-				  came */
+		agent_drop(c); /* no message can be sent; the client notices that no process came */
 		return;
 	}
 	courier_start(&token_connection, false);
 	sem_init(&watched, 0, 0);
 	sem_init(&started, 0, 0);
-	/* Before anything else begins, and before the program may forbid the making of threads. */
+	/* Done first, before the program may forbid new threads. */
 	r = thread_start(serve, c, 0, NULL);
 	if (r != 0) {
 		tell_no_thread(c, r);
-		connection_close(&token_connection); /* nobody delivers, so the client hears that
-							the process was lost */
+		connection_close(&token_connection); /* the process counts as lost */
 		agent_drop(c);
 		return;
 	}
@@ -125,8 +123,7 @@ static void begin(const char *token)
 	ok = agent_start(c, token);
 	sem_post(&started);
 	if (!ok) {
-		agent_wait(CLOCK_NS_PER_S); /* so that the user hears of it even if the program
-					       crashes */
+		agent_wait(CLOCK_NS_PER_S); /* else a crash may lose the report */
 	}
 }
 

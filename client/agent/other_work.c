@@ -10,8 +10,7 @@
 #include "client/agent/contexts.h"
 #include "client/agent/section.h"
 
-/* The context, which is in most cases that of the thread's last launch; NULL if no launch has gone
- * into it. */
+/* The context, mostly that of the thread's last launch; NULL: no launch has gone into it. */
 static struct ranges *find_known_context(struct capture *c, struct section *v, CUcontext context)
 {
 	struct ranges *r = v->last_context;
@@ -24,7 +23,7 @@ static struct ranges *find_known_context(struct capture *c, struct section *v, C
 	return r;
 }
 
-/* A launch; or a copy, a fill, or something to wait for. */
+/* Describes the call's work: a launch; or a copy, a fill or a wait. */
 static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
 	struct arguments g;
@@ -43,8 +42,8 @@ static struct guard_work read_work(CUpti_CallbackId id, const CUpti_CallbackData
 }
 
 /* The GPU gets the work at an unknown time between the two callbacks, and an open range of another
- * thread would count it. So the call waits until that thread's launch is over, which takes
- * microseconds, or until its patience is spent. A thread does not wait for a launch of its own, and
+ * thread would count it. So this call waits until that thread's launch is over, which takes
+ * microseconds, or until gate_lock() gives up. A thread does not wait for a launch of its own, and
  * a call within such a call is a part of it. */
 static void on_enter(struct capture *c, struct section *v, const CUpti_CallbackData *data)
 {
@@ -107,11 +106,11 @@ void other_work_on_call(struct capture *c, struct section *v, CUpti_CallbackId i
 	}
 }
 
-/* Of cuLaunch() and cuLaunchGrid() CUDA does not tell the shape of a block, which other calls have
- * set before. cuLaunchCooperativeKernelMultiDevice() launches on several GPUs at once, and its
- * kernels wait for each other, so that ranges around them would hang. */
+/* For cuLaunch() and cuLaunchGrid() CUDA does not report the shape of a block, which earlier calls
+ * have set. cuLaunchCooperativeKernelMultiDevice() launches kernels on several GPUs at once that
+ * wait for each other, so ranges around them would hang. */
 
-/* The calling thread's context is current in the call, the others are not. */
+/* Reports the work to all contexts but the current one, for which other_work_on_call() does. */
 static void disturb_others(struct capture *c, CUcontext current)
 {
 	contexts_for_each(r, c) {
@@ -133,7 +132,8 @@ void apart_on_launch(struct capture *c, struct section *v, CUpti_CallbackId id,
 		atomic_fetch_add(&c->n_apart, n);
 	}
 	other_work_on_call(c, v, id, data);
-	if (several && !c->method->beside) { /* before and after: the time is not known */
+	if (several && !c->method->beside) { /* before and after the call: when the GPU gets the
+						work is unknown */
 		disturb_others(c, data->context);
 	}
 }

@@ -12,7 +12,7 @@
 
 /* A thread that enters first writes v->capture and then checks that this capture is still the open
  * one. The thread that closes a capture first sets open_capture = NULL and then checks every
- * v->capture. All of this is sequentially consistent, so at least one of the two sees the other.
+ * v->capture. All accesses are sequentially consistent, so at least one of the two sees the other.
  *
  * A measured launch is one section, from CUPTI's callback before it to the one after it, so the
  * launch keeps its capture alive. Structures of threads that have ended are reused and never freed,
@@ -20,10 +20,10 @@
 
 enum {
 	DECISION_MS = 1000
-}; /* a thread that closes the capture may wait for a lock of the driver's that we hold */
+}; /* a time limit, because the closing thread may wait for a driver lock that we hold */
 
 static _Atomic(struct capture *) open_capture;
-static atomic_bool undecided; /* it is undecided whether the capture stays closed */
+static atomic_bool undecided; /* sections_close() may still reopen the capture */
 static _Atomic(struct section *) sections;
 static __thread struct section *mine;
 static pthread_key_t key;
@@ -105,7 +105,7 @@ struct capture *section_begin(struct section *v)
 		atomic_store(&v->capture, c);
 	} while (c != atomic_load(&open_capture));
 	if (c && v->number != c->number) {
-		atomic_store(&v->interruptions, 0); /* of another capture */
+		atomic_store(&v->interruptions, 0); /* they belong to another capture */
 		forget(v, c->number);
 	}
 	return c;
@@ -118,7 +118,7 @@ struct capture *section_begin_surely(struct section *v)
 	struct capture *c = section_begin(v);
 	int cancel;
 
-	/* Who is cancelled here leaves the driver and CUPTI with what they have locked. */
+	/* A cancellation here would leave locks of the driver and CUPTI locked. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	while (!c && atomic_load(&undecided) && clock_now_ns() < by_ns) {
 		nanosleep(&pause, NULL);
@@ -138,7 +138,7 @@ struct capture *section_enter(struct section **ret)
 	struct section *v = section_of_thread();
 	struct capture *c = v ? atomic_load_explicit(&v->capture, memory_order_relaxed) : NULL;
 
-	*ret = c ? NULL : v; /* a thread that was in a section before stays in it */
+	*ret = c ? NULL : v; /* NULL: a thread that already was in a section stays in it */
 	return v && !c ? section_begin(v) : c;
 }
 

@@ -83,5 +83,5 @@ void sections_closed(void);
 /* May threads enter c? */
 bool sections_are_open(const struct capture *c);
 
-/* Called in a forked child, in which no thread is in a section. */
+/* To be called in a forked child, in which no thread is in a section. */
 void sections_forget(void);
