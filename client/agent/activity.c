@@ -207,8 +207,8 @@ static CUptiResult turn_on(struct activity *v)
 	return result;
 }
 
-/* Kernels are turned off last: when they were first, programs crashed in a fill sooner
- * (copy_gate.c). */
+/* Kernels last: when they were turned off first, programs crashed in a fill sooner (copy_gate.c).
+ */
 static CUptiResult turn_off(struct activity *v)
 {
 	const struct profiler *p = v->profiler;
@@ -239,9 +239,9 @@ CUptiResult activity_trace(struct activity *v, bool on)
 }
 
 /* CUPTI keeps the times of kernels that it has not reported yet in GPU memory, which the program
- * may need, or in host memory. One thread launched 195,000 empty kernels a second with either; in
- * graphs 0.90 to 0.99 million kernels ran a second with host memory, 0.97 to 1.12 with GPU memory
- * (H200, CUPTI 2025.3). */
+ * may need, or in host memory. One thread launched 195,000 empty kernels a second with either; of
+ * graphs 0.90 to 0.99 million ran a second with host memory, 0.97 to 1.12 with GPU memory (H200,
+ * CUPTI 2025.3). */
 static void keep_times_in_host_memory(const struct profiler *p, bool on)
 {
 	uint8_t value = on;

@@ -16,8 +16,7 @@ enum {
 	REPEATED_IDS = 8,
 	ACTIVITY_AT_ONCE = 32,	    /* records or launches for which the lock is held */
 	ACTIVITY_PATIENCE_MS = 100, /* at first, and after a complete batch */
-	/* If launches run ahead; less than the 10 s that the daemon waits for the end of a capture.
-	 */
+	/* If launches run ahead; less than the 10 s that the daemon waits for a capture's end. */
 	ACTIVITY_PATIENCE_AHEAD_MS = 2000,
 };
 
@@ -37,20 +36,17 @@ struct repeated {
 struct others {
 	bool registered;	/* our callbacks were registered, which happens once per process */
 	atomic_bool are_there;	/* somebody else has registered callbacks since */
-	atomic_bool were_first; /* CUPTI gave us a buffer of somebody else, who therefore lacks our
-				   records */
+	atomic_bool were_first; /* CUPTI gave us a buffer of others, who lack our records */
 	atomic_bool expected;	/* a kernel was announced in this capture */
 	uint64_t n_asked;	/* buffers that CUPTI asked for in this capture */
 	uint64_t n_heard;	/* buffers that CUPTI has returned */
 	uint64_t n_heard_before;
-	unsigned silent; /* last batches in a row with missing records and without a returned buffer
-			  */
+	unsigned silent; /* last batches in a row with missing records and no buffer */
 };
 
 struct activity {
 	/* Set before activity_start(). while_quiet calls act while no kernel is running and none
-	 * can begin; it returns false if that is not possible now. NULL: act may be called at any
-	 * time. */
+	 * can begin; false: not possible now. NULL: act may be called at any time. */
 	bool (*while_quiet)(void *userdata, void (*act)(void *argument), void *argument);
 	bool (*is_ending)(void *userdata); /* does somebody wait for the last records? */
 	/* Sets the function id of a graph's kernel in l, and returns whether the filter selects the
@@ -95,16 +91,14 @@ void activity_init(struct activity *v);
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* Turns tracing on or off, for kernels and, if wanted, copies; work launched while it is off has no
- * record. Copies and fills of the program wait meanwhile, for which CUPTI's callbacks must be on:
- * so tracing is turned off before the callbacks. Returns CUPTI's result for kernels; 0 if nothing
- * was to be done. */
+ * record. The program's copies and fills wait meanwhile, by CUPTI's callbacks: so tracing must be
+ * turned off before the callbacks. Returns CUPTI's result for kernels, or 0. */
 CUptiResult activity_trace(struct activity *v, bool on);
 
 /* To be called before a measured launch. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
 
-/* As activity_expect(), for a launch l of a graph; its kernels are reported if name_kernel is set.
- */
+/* As activity_expect(), for a launch l of a graph, whose kernels count if name_kernel is set. */
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph);
 
 /* Makes CUPTI deliver its records, while no kernel of the process is running. */
@@ -140,10 +134,8 @@ bool activity_is_crowded(struct activity *v);
 /* Has CUPTI dropped records for lack of room? */
 bool activity_drops(struct activity *v);
 
-/* A lower bound for the number of CUPTI's records that have the correlation id of another launch; 0
- * below REPEATS_LEAST. */
+/* CUPTI's records that have the id of another launch, a lower bound; none below REPEATS_LEAST. */
 struct repeated activity_repeated(struct activity *v);
 
-/* Stops tracing, but does nothing while a kernel is running, because CUPTI might wait for that
- * kernel. */
+/* Stops tracing; does nothing while a kernel is running, for which CUPTI might wait. */
 void activity_stop(struct activity *v);

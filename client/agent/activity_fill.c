@@ -69,8 +69,7 @@ static void look_at(struct activity *v, struct launch *l, bool split, struct see
 	}
 }
 
-/* graphs: looks at launches of graphs, else at others. split: graphs are reported as their kernels.
- */
+/* graphs: only launches of graphs, else only others. split: graphs are reported as kernels. */
 static struct seen look(struct activity *v, struct batch *b, bool graphs, bool split)
 {
 	struct seen seen = { 0 };

@@ -75,8 +75,7 @@ void activity_flush_forced(struct activity *v)
 	}
 }
 
-/* The client divides samples among copies and kernels that no batch waits for; their buffer may
- * take minutes to fill. */
+/* The client also needs copies that no batch waits for; their buffer may take minutes to fill. */
 bool activity_hear(struct activity *v)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -167,8 +166,8 @@ static void flush_and_look(struct activity *v)
 	v->others.are_there = v->forced_ns != forced_ns && is_silent(v);
 }
 
-/* Looks only once while CUPTI stays silent, because a kernel that has not ended loses its time to a
- * forced flush. */
+/* Looks once while CUPTI is silent: a kernel that has not ended loses its time to a forced flush.
+ */
 void activity_look_for_others(struct activity *v, bool missing, unsigned patience)
 {
 	struct others *o = &v->others;

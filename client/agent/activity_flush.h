@@ -37,8 +37,7 @@ bool activity_hear(struct activity *v);
 
 void records_take(struct activity *v, const CUpti_Activity *record);
 
-/* Discards a record of a kernel and counts it as dropped; the kernel's launch stays without a time.
- */
+/* Discards a record; a kernel counts as dropped, and its launch stays without a time. */
 void records_give_up(struct activity *v, const CUpti_Activity *record);
 
 /* --- others who use CUPTI's records --- */

@@ -12,8 +12,7 @@
 
 enum { COPIES_MAX = 1 << 16 };
 
-/* All versions of the kernel record from CUDA 8 to 13 begin alike; version 9 is declared since
- * 12.6. */
+/* All versions of the record from CUDA 8 to 13 begin alike; version 9 is declared since 12.6. */
 typedef CUpti_ActivityKernel9 kernel_record;
 _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, end) == 24 &&
 		       offsetof(kernel_record, deviceId) == 40 &&
@@ -35,8 +34,7 @@ _Static_assert(offsetof(CUpti_ActivityGraphTrace, correlationId) == 4 &&
 		       offsetof(CUpti_ActivityGraphTrace, deviceId) == 24 &&
 		       offsetof(CUpti_ActivityGraphTrace, streamId) == 36,
 	       "CUPTI's graph record");
-/* All versions of these records begin alike up to the correlation id, beyond which nothing is read.
- */
+/* All versions begin alike up to the correlation id, beyond which nothing is read. */
 _Static_assert(offsetof(CUpti_ActivityMemcpy5, bytes) == 8 &&
 		       offsetof(CUpti_ActivityMemcpy5, start) == 16 &&
 		       offsetof(CUpti_ActivityMemcpy5, end) == 24 &&
@@ -132,8 +130,7 @@ static void count_repeated(struct repeated *r, const kernel_record *k)
 	r->ids[r->at++ % REPEATED_IDS] = k->correlationId;
 }
 
-/* Takes the time of a kernel for its launch, or for its graph's launch if that is reported as one.
- */
+/* Takes a kernel's time for its launch, or for its graph's launch if that is reported as one. */
 static bool take_time(struct activity *v, const kernel_record *k)
 {
 	bool single = k->graphId == 0;

@@ -64,8 +64,7 @@ static void on_exit_of_program(void)
 	lock_release(&agent.lock);
 }
 
-/* In a child that was forked without exec, CUDA does not work, and the connections belong to the
- * parent. */
+/* In a forked child CUDA does not work, and the connections belong to the parent. */
 static void on_fork_in_child(void)
 {
 	atomic_store(&agent.forked, true);

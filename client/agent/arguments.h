@@ -23,8 +23,7 @@ struct arguments {
 /* Reads the params of CUPTI's driver callback id; false: not a launch. */
 bool arguments_read(CUpti_CallbackId id, const void *params, struct arguments *ret);
 
-/* Finds the stream of a copy, a fill or another common call that takes one; false: the call is
- * another one. */
+/* Finds the stream of a common call that takes one, such as a copy or fill; false: unknown call. */
 bool arguments_read_stream(CUpti_CallbackId id, const void *params, CUstream *ret,
 			   bool *ret_per_thread);
 

@@ -19,8 +19,7 @@
  *
  * CUPTI has one user of its records in a process: when the program registers itself, CUPTI gives
  * our buffers to the program, which frees them, and might give us the program's. So a buffer is
- * what malloc() returned, without data of our own, and only buffers in the list of given ones are
- * ours. */
+ * what malloc() returned, without data of our own, and only listed ones are ours. */
 
 enum {
 	REST_MS = 2000,

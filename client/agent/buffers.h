@@ -30,13 +30,11 @@ void buffers_begin(struct buffers *b, size_t bytes, size_t max);
  * many surplus ones, too, or out of memory. */
 void *buffers_give(struct buffers *b, size_t *ret_bytes);
 
-/* Is this one of our buffers that CUPTI has? Others belong to the program. *ret_is_given_up: must
- * the caller discard its records? True for surplus buffers, and for all while there are many
- * surplus ones. */
+/* Is this one of our buffers that CUPTI has? Others belong to the program. *ret_is_given_up: the
+ * caller must discard its records, because it or many others are surplus ones. */
 bool buffers_know(struct buffers *b, const void *data, bool *ret_is_given_up);
 
-/* CUPTI returns the buffer, which is used again, at once or later, or freed. Other users' buffers
- * are left alone. */
+/* CUPTI returns the buffer, which is used again or freed. Others' buffers are left alone. */
 void buffers_take_back(struct buffers *b, void *data);
 
 /* From now on n_marked is the number of buffers that CUPTI has now and has not returned yet. */

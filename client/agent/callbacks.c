@@ -71,8 +71,8 @@ static bool is_launch(CUpti_CallbackId id)
 	return call_of(id) == CALL_LAUNCH;
 }
 
-/* After some failures the stream capture goes on. UNMATCHED: it began in another stream, which this
- * stream has joined. */
+/* After some failures it goes on. UNMATCHED: it began in another stream, which this one has joined.
+ */
 static bool stream_capture_ended(CUresult result)
 {
 	return result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
@@ -81,8 +81,7 @@ static bool stream_capture_ended(CUresult result)
 	       result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Waits until CUPTI's Starts and Stops that are under way have returned, but gives up on a launch
- * that hangs. */
+/* Waits until Starts and Stops under way have returned, but gives up on a launch that hangs. */
 static void wait_for_turns(struct capture *c)
 {
 	contexts_for_each(r, c) {
@@ -115,8 +114,7 @@ static void on_begin_stream_capture(struct capture *c, struct section *v, CUpti_
 		v->begins = false;
 		return;
 	}
-	if (v->begins) { /* the last call's exit was missed: at worst its stream capture is unknown
-			  */
+	if (v->begins) { /* the last call's end was missed: its stream capture may be unknown */
 		stream_captures_began(&c->stream_captures, &of, false, true);
 	}
 	v->begins = true;
@@ -148,8 +146,7 @@ static void on_end_stream_capture(struct capture *c, struct section *v, CUpti_Ca
 	v->ends = false;
 }
 
-/* Removes the stream before the driver takes locks, because another thread may be querying the
- * stream. */
+/* Removes the stream before the driver takes locks, as another thread may be querying it. */
 static void on_destroy_stream(struct capture *c, struct section *v, CUpti_CallbackId id,
 			      const CUpti_CallbackData *data)
 {
@@ -302,8 +299,7 @@ static void handle_in_section(struct section *v, CUpti_CallbackDomain domain, CU
 	}
 }
 
-/* Called before the thread enters a section, so that a waiting thread is in none, and its signal
- * handlers may launch. */
+/* Called outside of a section, so that a signal handler of a waiting thread may launch. */
 static void pass_copy_gate(struct section *v, CUpti_CallbackId id, const CUpti_CallbackData *call)
 {
 	if (!atomic_load_explicit(&is_copy[id], memory_order_relaxed)) {

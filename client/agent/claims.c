@@ -39,8 +39,7 @@ static const char *const names[] = {
 	"GPUCTR_CLAIM_",
 };
 
-/* Leaves out a claim that does not fit: a process with fewer claims can be captured all the same.
- */
+/* Leaves out a claim that does not fit; a process with fewer claims can still be captured. */
 static void add(const char *text)
 {
 	char *claim = claims.text[claims.n];

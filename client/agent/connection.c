@@ -70,8 +70,7 @@ int connection_open(struct connection *l, const char *path)
 		connection_close(l);
 		return r;
 	}
-	/* Set now, because a filter may forbid it later, and read() and write() have no flag
-	 * MSG_DONTWAIT. */
+	/* Set now: a filter may forbid it later, and read() and write() have no MSG_DONTWAIT. */
 	fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
 	arena_init(&l->arena, LIMIT_UNPACKED_BYTES);
 	arena_init(&l->scratch, 2 * LIMIT_UNPACKED_BYTES);
@@ -143,8 +142,7 @@ static ssize_t send_some(struct connection *l, int fd)
 	return n < 0 ? -errno : n;
 }
 
-/* 0: the caller shall try again; -ETIMEDOUT, or another -errno. Checks the descriptor every
- * LOOK_MS. */
+/* 0: try again; -ETIMEDOUT, or another -errno. Checks the descriptor every LOOK_MS. */
 static int wait_for_reader(struct connection *l, uint64_t timeout_ns)
 {
 	uint64_t begin_ns = clock_now_ns(), look_ns = begin_ns + LOOK_MS * CLOCK_NS_PER_MS, by_ns;

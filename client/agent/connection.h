@@ -9,8 +9,8 @@
  * and checks this before each use. If the descriptor has come to mean another file, the file is the
  * program's, and the connection forgets the descriptor. The descriptor's number is high: to fool
  * the check, the program would have to close it and open a file for each lower number between check
- * and use. A wait for the socket is safe: the kernel waits for the file that the descriptor meant
- * at the beginning. */
+ * and use. A wait for the socket is safe: the kernel waits for the file that it found at the
+ * beginning. */
 
 #include <stdatomic.h>
 #include <stdbool.h>

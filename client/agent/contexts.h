@@ -22,8 +22,7 @@ static inline struct ranges *contexts_present(struct ranges *r)
 	return r;
 }
 
-/* Loops over the present contexts. The list needs no lock: new contexts are put at its head, and
- * all stay in it. */
+/* Loops over the present contexts. The list needs no lock: it only grows, at its head. */
 #define contexts_for_each(r, c)                                                     \
 	for (struct ranges *r = contexts_present(atomic_load(&(c)->contexts)); (r); \
 	     (r) = contexts_present((r)->next))
@@ -41,8 +40,8 @@ void contexts_free(struct capture *c);
 
 /* --- contexts_end.c: contexts release the counters --- */
 
-/* The program destroys the context. except: context of a launch that the calling thread is within,
- * which is left alone. */
+/* The program destroys the context. except: leaves this one alone: the thread is within its launch.
+ */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
 
 /* This and the functions below are for the delivering thread. Ends batches whose first launch is
@@ -50,8 +49,7 @@ void contexts_end(struct capture *c, CUcontext context, const struct ranges *exc
 void contexts_flush_old(struct capture *c);
 
 /* Calls act while no work is running in any context and none can begin. call: name of CUPTI's
- * function that act calls. False: work is running, or a context's lock is taken, and act was not
- * called. */
+ * function that act calls. False: work is running or a lock is taken; act was not called. */
 bool contexts_while_quiet(struct capture *c, const char *call, void (*act)(void *argument),
 			  void *argument);
 

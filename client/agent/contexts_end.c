@@ -13,8 +13,7 @@ enum { LOCK_PATIENCE_MS = 500, STOP_PATIENCE_MS = 2000, FLUSH_AFTER_MS = 1000 };
 
 /* --- end of one --- */
 
-/* Waits for the context's kernels, as the driver will. The context may be current in another
- * thread. */
+/* Waits for the context's kernels, as the driver will. Another thread may use the context. */
 static void let_go_at_end(struct capture *c, struct ranges *r)
 {
 	bool done = false;
@@ -73,8 +72,7 @@ static bool for_each(struct capture *c, uint64_t patience_ns,
 	return all;
 }
 
-/* Shuts the gate meanwhile, because other work might wait for a launch that waits for the context's
- * lock. */
+/* Shuts the gate: other work might wait for a launch that waits for the context's lock. */
 static bool flush_old(struct capture *c, struct ranges *r)
 {
 	bool done;

@@ -9,8 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 
-/* A long job delays the looks, which is no harm: the thread that waits for the job is within a call
- * that the looks watch. */
+/* A long job delays the looks: the thread that waits for it is in a call that the looks watch. */
 
 enum { STACK_BYTES = 128 * 1024, TICK_MS = 250 };
 

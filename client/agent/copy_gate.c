@@ -13,8 +13,7 @@
  * whose backward pass fills from a second thread, this happened after tracing was turned off and on
  * 700 to 5,000 times, even if fills were not traced. It did not happen in 19,346 times while the
  * gate held copies and fills, nor in programs that only launch (H200, CUPTI 2025.3). So launches
- * are not held. A thread that waits in the callback before its copy or fill does not count as
- * within it. */
+ * are not held. A thread that waits in the callback before its copy is not within it. */
 
 enum {
 	PATIENCE_MS = 100, /* a copy may wait for the GPU */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Keeps the program's threads out of copies and fills while kernels' tracing is turned on or off. A
- * process has one gate. */
+/* Keeps threads out of copies and fills while kernels' tracing is turned on or off. One per
+ * process. */
 
 #include <stdbool.h>
 
@@ -15,8 +15,7 @@ struct copy_pass {
 /* To be called before CUPTI's callbacks for copies and fills are turned on. */
 void copy_gate_begin(void);
 
-/* For CUPTI's callbacks before and after a copy or fill. The first waits while the gate is closed,
- * for a second at most. */
+/* For CUPTI's callbacks around a copy or fill. The first waits up to a second for a closed gate. */
 void copy_gate_enter(struct copy_pass *p);
 void copy_gate_leave(struct copy_pass *p);
 

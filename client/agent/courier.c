@@ -28,8 +28,7 @@
  * ends at once, and wait() and SIGCHLD do not report it, because its exit signal is 0. Both share
  * the program's memory until exec, as with vfork(), so that no page is copied on write. The courier
  * has a session of its own, blocks all signals, and keeps no descriptor of the program's. It ends
- * with the program, when the program's end of a socket pair closes; a forked child closes its copy
- * of that end.
+ * when the program's end of a socket pair closes; a forked child closes its copy.
  *
  * In a program that is process 1 or a subreaper, the courier would become a child that wait()
  * reports. There, and if the courier cannot be started or cannot see the program in /proc, the
@@ -99,8 +98,7 @@ static bool find_path(char path[PATH_MAX])
 			info.dli_fname) < PATH_MAX;
 }
 
-/* The thread sanitizer takes the calls of a clone that shares memory for calls of the calling
- * thread. */
+/* ThreadSanitizer takes the calls of a clone that shares memory for those of the calling thread. */
 #ifdef __SANITIZE_THREAD__
 static const bool is_told_apart = false;
 #else
@@ -351,8 +349,8 @@ bool courier_is_there(void)
 	return shared() != NULL;
 }
 
-/* With the lock. If the courier does not answer, somebody has ended it, and the threads count as
- * filtered. */
+/* With the lock. If the courier does not answer, it was killed, and the threads count as filtered.
+ */
 static bool look(struct courier_shared *s, int32_t other)
 {
 	uint64_t by_ns = clock_now_ns() + LOOK_TIMEOUT_S * CLOCK_NS_PER_S;

@@ -20,8 +20,7 @@ struct connection;
 /* Starts a courier and hands l's socket over to it. If l is closed, only courier_rest() may follow.
  * False: there is no courier, and l is unchanged.
  *
- * standby: the courier wakes the calling thread only while the thread has the filters that it has
- * now. */
+ * standby: the courier wakes the calling thread only while the thread's filters stay the same. */
 bool courier_start(struct connection *l, bool standby);
 
 /* In a capture: the courier looks at the filters of the calling thread from now on. */
@@ -34,8 +33,7 @@ void courier_be_idle(bool idle);
 ssize_t courier_read(void *data, size_t bytes);
 ssize_t courier_write(const void *data, size_t bytes);
 
-/* 1: there are bytes to read, or room to write, or the connection has ended; 0: by_ns has passed.
- */
+/* 1: there are bytes or room, or the connection has ended; 0: by_ns has passed. */
 int courier_wait(bool to_read, uint64_t by_ns);
 
 /* Waits until the courier has sent all bytes, the connection has ended, or by_ns has passed. */
@@ -45,14 +43,13 @@ void courier_flush(uint64_t by_ns);
  * known, so the calling thread may make system calls. */
 bool courier_quit(void);
 
-/* Ends the connection and the courier, and returns after ns; never if the program has loaded a new
- * filter by then. */
+/* Ends connection and courier, and returns after ns; never if there is a new filter by then. */
 void courier_rest(struct connection *l, uint64_t ns);
 
 bool courier_is_there(void);
 
-/* Have the agent's threads come under another filter? The courier looks now; if it has ended, its
- * last look counts. */
+/* Are the agent's threads under a new filter? The courier looks now, or has looked before it ended.
+ */
 bool courier_look(void);
 
 /* As courier_look(), also for the calling thread, which is the program's. */

@@ -5,8 +5,7 @@
  * sends what the program has queued even after the program's end.
  *
  * In standby, the courier wakes the agent's thread only while the thread has no new seccomp filter.
- * Otherwise it lets the thread sleep for the rest of the program's life, and refuses captures
- * itself. */
+ * Otherwise it lets the thread sleep for good, and refuses captures itself. */
 
 #include <errno.h>
 #include <poll.h>

@@ -35,9 +35,8 @@
 
 enum {
 	TICK_MS = 250,
-	READER_LAG_MS = 2, /* a reader that takes nothing for longer is behind */
-	SLOW_PART = 2, /* so is one that makes the thread wait longer than 1/SLOW_PART of a batch's
-			  time */
+	READER_LAG_MS = 2,     /* a reader that takes nothing for longer is behind */
+	SLOW_PART = 2,	       /* or for longer than a batch's time / SLOW_PART */
 	NOTICE_TIMEOUT_S = 60, /* for a notice that must not wait for the delivering thread */
 };
 

@@ -24,8 +24,7 @@ struct pack_copy;
 enum launch_fate {
 	LAUNCH_DONE,
 	LAUNCH_FAILED,	  /* the driver refused it */
-	LAUNCH_FILTERED,  /* the request's filter excludes the launch: in a recording, or a graph
-			     reported as one launch */
+	LAUNCH_FILTERED,  /* excluded by the filter: in a recording, or a whole graph */
 	LAUNCH_DISTURBED, /* the range also counted other work */
 };
 
@@ -81,8 +80,7 @@ struct deliver {
 	void (*on_stop)(void *userdata);
 	/* The thread lends its connection while it calls on_idle, on_batch and on_end, because they
 	 * may hang. It calls on_idle about four times a second, to flush old batches. on_idle
-	 * returns true if no further batch is expected once the capture stops. NULL: as if it
-	 * always returned true. */
+	 * returns true if no further batch is expected once the capture stops. NULL: as if true. */
 	bool (*on_idle)(void *userdata);
 	/* Called before b is evaluated; may replace the launches of b; may be NULL. */
 	void (*on_batch)(void *userdata, struct batch *b);
@@ -159,21 +157,19 @@ void deliver_tell(struct deliver *d, int code, const char *remedy, const char *f
  * notice at once, because the delivering thread may hang. */
 void deliver_notice_now(struct deliver *d, int code, const char *message, const char *remedy);
 
-/* Only for the delivering thread, within on_idle, on_batch and on_end. The first function sends the
- * counts if they are due, for use while the thread waits; the second sends records of copies and
- * fills. */
+/* Only for the delivering thread, within on_idle, on_batch and on_end. The first, for use in waits,
+ * sends the counts if they are due; the second sends copies and fills. */
 void deliver_tell_progress(struct deliver *d);
 void deliver_send_copies(struct deliver *d, const struct pack_copy *v, size_t n);
 
 /* Is the queue over its limit? Then only the delivering thread itself can add batches. */
 bool deliver_is_full(struct deliver *d);
 
-/* Makes the thread do its periodic work now. Waits for the lock until by_ns at most, so a signal
- * handler may call this. */
+/* Makes the thread do its periodic work now. Gives up at by_ns, so a signal handler may call this.
+ */
 void deliver_kick(struct deliver *d, uint64_t by_ns);
 
-/* Stops the capture. Waits at most timeout_ns until the thread has delivered all batches and sent
- * goodbye. */
+/* Stops the capture. Waits timeout_ns at most until all batches and goodbye were sent. */
 void deliver_finish(struct deliver *d, uint64_t timeout_ns);
 
 struct gpuctr_totals counters_read(const struct counters *c);

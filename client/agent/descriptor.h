@@ -6,13 +6,11 @@
 #include <sys/types.h>
 
 /* The lowest number for the agent's descriptors. It is high, because programs rely on small numbers
- * or close them. A program gets such a high number only if it has as many files open, or asks for
- * it. */
+ * or close them; a program gets it only by opening as many files, or on request. */
 int descriptor_high_number(void);
 
 /* Inode of the socket at fd; 0: fd is not open, or is no socket. */
 ino_t descriptor_file(int fd);
 
-/* Closes fd if it is still that socket. In a forked child: closes the child's copy; the parent
- * keeps its own. */
+/* Closes fd if it is still that socket. A forked child closes only its copy. */
 void descriptor_leave(int fd, ino_t file);

@@ -20,8 +20,7 @@ enum { FILTER_NAMES_MAX = 6 };
 struct filter {
 	bool has_regex;
 	regex_t regex;
-	const char *name; /* the exact name; borrowed from the selection, which outlives the filter;
-			     NULL: any kernel */
+	const char *name; /* exact name, borrowed from the selection; NULL: any kernel */
 	char *(*name_of)(const char *mangled);
 	atomic_bool matches; /* a kernel matched */
 	struct lock lock;
@@ -55,8 +54,7 @@ static inline bool filter_chooses_kernels(const struct filter *f)
  * each kernel. Needs little of the caller's stack, however long the name is. */
 bool filter_selects(struct filter *f, const char *mangled);
 
-/* True: kernels ran, but none matched, or all launches were skipped. r then says so, and names a
- * few of the kernels. */
+/* True: kernels ran, but none matched, or all were skipped. r says so, and names some kernels. */
 bool filter_missed_all(struct filter *f, struct refusal *r);
 
 /* Are launches counted by group? */

@@ -17,8 +17,7 @@ struct filters {
 struct filters filters_of_thread(void);
 bool filters_are_known(struct filters f);
 
-/* The filters and the effective uid of a thread of another process. -errno; -ENOENT: the thread has
- * ended. */
+/* Filters and effective uid of another process's thread. -errno; -ENOENT: the thread has ended. */
 int filters_of_task(pid_t process, pid_t thread, struct filters *ret, uid_t *ret_uid);
 bool filters_differ(struct filters first, struct filters now);
 

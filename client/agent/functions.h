@@ -26,8 +26,7 @@ struct function {
 	uint32_t static_shared_bytes, registers; /* from a record, for this id */
 };
 
-/* handle NULL: a graph. The result is valid on the calling thread until its next call; NULL: out of
- * memory. */
+/* handle NULL: a graph. Valid on this thread until its next call. NULL: out of memory. */
 struct function *functions_find(struct capture *c, CUfunction handle, uint32_t context,
 				const char *name);
 

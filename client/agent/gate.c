@@ -32,8 +32,7 @@ void gate_spend(struct patience *p, uint64_t ns)
 
 /* --- the lock --- */
 
-/* A thread keeps waiting during a long call of CUPTI's, because that call does not wait for a
- * launch. */
+/* True: a thread keeps waiting, because a call of CUPTI's does not wait for a launch. */
 static bool holder_is_in_cupti(struct gate *g)
 {
 	const char *call = atomic_load(&g->call);
@@ -120,8 +119,7 @@ void gate_let_in(struct gate *g)
 }
 
 /* A call that began before the gate was shut may give the GPU work after the range has begun, so
- * the holder waits for such calls. It gives up on calls that take long, such as synchronous copies.
- */
+ * the holder waits for it, but gives up on long calls, such as synchronous copies. */
 bool gate_others_have_ended(struct gate *g)
 {
 	uint64_t begin_ns;

@@ -16,8 +16,7 @@
 
 struct patience {
 	atomic_uint_fast64_t spent_ns; /* time of waits that timed out; shortens later ones */
-	atomic_uint_fast64_t moves_ns; /* the longest time after which work on the GPU ended while a
-					  launch waited for it */
+	atomic_uint_fast64_t moves_ns; /* longest wait for a sign of progress */
 };
 
 struct gate {
@@ -68,8 +67,7 @@ const char *gate_lose_call(struct gate *g, uint64_t from_ns, uint64_t ns);
 
 /* --- for the holder: other work is kept out --- */
 
-/* gate_shut() keeps new calls out, except those that insist; gate_let_in() lets new calls in again.
- */
+/* gate_shut() keeps out new calls, except those that insist; gate_let_in() lets them in again. */
 void gate_shut(struct gate *g);
 void gate_let_in(struct gate *g);
 
@@ -98,13 +96,11 @@ bool gate_take_untracked(struct gate *g);
 /* --- for calls that are not measured; without the lock --- */
 
 /* Notes that another call begins. False: the gate is shut, and the call must wait. With insist the
- * call may begin unless the holder blocks; this opens the gate for all other calls, too, until the
- * holder shuts it again. */
+ * call may begin unless the holder blocks, and opens the gate for all until it is shut again. */
 bool gate_other_begins(struct gate *g, bool insist);
 
-/* gate_disturb(): a call has given the GPU other work. gate_other_ends(): a call that
- * gate_other_begins() let in has returned. gate_untracked_ends(): so has a call whose beginning the
- * agent missed. */
+/* A call has given the GPU other work; a call that gate_other_begins() let in has returned; a call
+ * whose beginning the agent missed has returned. */
 void gate_disturb(struct gate *g);
 void gate_other_ends(struct gate *g);
 void gate_untracked_ends(struct gate *g);

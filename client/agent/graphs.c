@@ -47,9 +47,8 @@ size_t graph_kernels_free(struct graph_kernels *list)
 	return n;
 }
 
-/* If its batch is still to be delivered, the launch is reported as one launch. That launch takes
- * the place of one of its kernels in the counts; if all of those are counted already, it counts as
- * one more. */
+/* If its batch is still to be delivered, the launch is reported as one, in place of one of its
+ * kernels in the counts; if all of these are counted already, it counts as one more. */
 static void evict(struct graphs *g, struct graph_launch *l)
 {
 	size_t n = graph_kernels_free(&l->kernels);

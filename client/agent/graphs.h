@@ -47,8 +47,7 @@ struct graph_size {
 /* What a launch of a graph is reported as. */
 struct graph_told {
 	struct graph_kernels kernels; /* owned by the caller */
-	uint32_t n_came; /* kernels that have come, also those dropped or filtered; 0: it is
-			    reported as one launch */
+	uint32_t n_came; /* kernels that have come, kept or not; 0: it is reported as one launch */
 	uint32_t lacks;	 /* how many fewer than at the graph's largest launch */
 };
 
@@ -58,8 +57,7 @@ struct graphs {
 	struct graph_kernels late; /* kernels that came after the launch's batch was delivered */
 	size_t n_kernels;	   /* number of kept kernels, with the late ones */
 	bool came;		   /* a kernel of a graph has come */
-	/* Each kernel counts as seen, except a launch's first one: the launch itself was counted.
-	 */
+	/* Each kernel counts as seen, except a launch's first, as the launch was counted. */
 	struct counters *counters;
 };
 
@@ -69,8 +67,8 @@ size_t graph_kernels_free(struct graph_kernels *list);
 /* Frees the kept kernels, and counts them as dropped. */
 void graphs_deinit(struct graphs *g);
 
-/* Announces the launch l of a graph. If there is no room, forgets the oldest launch; if there is no
- * memory, this one. */
+/* Announces the launch l of a graph. Forgets the oldest launch if there is no room; this one if
+ * there is no memory. */
 void graphs_expect(struct graphs *g, const struct launch *l, uintptr_t graph);
 void graphs_forget(struct graphs *g, uint32_t correlation);
 

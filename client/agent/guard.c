@@ -26,8 +26,8 @@
  *
  * - The guard opens a range when all streams are idle. If the push of the metrics does not wait and
  *   launches go into one stream only, that stream may be busy.
- * - It closes the range when the kernel has ended. If kernels of a function have ended PROOFS times
- *   before any other stream got work, it no longer asks for that function, as long as launches go
+ * - It closes the range when the kernel has ended. Once kernels of a function have ended PROOFS
+ *   times before any other stream got work, it no longer asks for that function while launches go
  *   into one stream only.
  *
  * To wait, the guard asks again and again. But a kernel may wait for the very thread that asks:
@@ -181,8 +181,7 @@ static bool is_believed(struct capture *c, const struct guard *g, const struct g
 	       (!e || atomic_load(&e->in_vain) == 0);
 }
 
-/* Records the event only for launches that the guard asks about, to save other launches the call.
- */
+/* Records the event only for launches that the guard asks about, to save others the call. */
 void guard_note_begin(struct capture *c, struct ranges *r, const struct guard_launch *l)
 {
 	struct guard *g = &r->guard;

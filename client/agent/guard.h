@@ -38,8 +38,7 @@ struct guard {
 	atomic_bool several;	  /* launches went into more than one stream */
 	_Atomic(CUstream) used;	  /* stream of the last launch */
 	unsigned in_vain;	  /* launches that waited in vain since streams were last idle */
-	_Atomic(uintptr_t) other; /* function or graph of the last launch that got no range; 0: the
-				     launch has ended */
+	_Atomic(uintptr_t) other; /* work of the last launch without a range; 0: it has ended */
 	_Atomic(CUstream) other_stream;
 	atomic_bool elsewhere;	    /* another stream got work since the range was opened */
 	bool stalled;		    /* a long wait was in vain: launches query without waiting */
@@ -49,8 +48,7 @@ struct guard {
 	unsigned n_marks;
 	size_t doubtful;  /* number of the batch's last launch that may wait for the CPU; 0: none */
 	CUstream last;	  /* stream of the last measured launch */
-	CUevent probe;	  /* event after the last measured launch; the thread that asks for its end
-			     records it */
+	CUevent probe;	  /* event after the last measured launch, recorded on request */
 	bool probed;	  /* probe was recorded */
 	bool holds;	  /* a range was left open, because its kernel had not ended */
 	bool held_waited; /* a launch waited for that kernel in vain */
@@ -80,9 +78,8 @@ bool guard_name_is_collective(const char *name);
 /* May a range be opened for this launch? */
 bool guard_may_open(struct capture *c, struct ranges *r, const struct guard_launch *l);
 
-/* guard_note_begin() is to be called after a range was opened, before its launch. guard_has_begun()
- * returns false if the GPU is known not to have begun the range, which then waits for earlier work.
- */
+/* guard_note_begin() is to be called after a range was opened, before its launch.
+ * guard_has_begun(): false: the range waits for earlier work. */
 void guard_note_begin(struct capture *c, struct ranges *r, const struct guard_launch *l);
 bool guard_has_begun(struct capture *c, const struct guard *g);
 

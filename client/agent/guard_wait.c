@@ -11,8 +11,8 @@
  *
  * After a wait in vain for a kernel, an event is recorded behind the kernel. If a later launch
  * finds the event passed at its first query, the kernel ended while the program ran, and the
- * program may have released it. If the event passes while a launch waits, the kernel has ended by
- * itself. */
+ * program may have released it. If it passes while a launch waits, the kernel has ended by itself.
+ */
 
 enum { WAITS = 3, SPIN_US = 200, PAUSE_US = 50 };
 
@@ -49,8 +49,7 @@ static struct suspect *note_suspect(struct suspects *l, uintptr_t work)
 	return NULL;
 }
 
-/* A kernel ended while a launch waited for it, so it ended by itself: the launching thread could
- * not release it. */
+/* A kernel ended while a launch waited for it, so not because the launching thread released it. */
 static void ended_by_itself(struct suspects *l, uintptr_t work, uint64_t takes_ns)
 {
 	struct suspect *e = note_suspect(l, work);
@@ -122,8 +121,7 @@ struct wait {
 	uint64_t asked_ns; /* last time when the awaited work had not ended */
 	uint64_t moved_ns; /* last time when the GPU showed progress */
 	uint64_t gap_ns;   /* longest time between two signs of progress */
-	uint64_t first_ns; /* time until the GPU passed the first mark, before which are many
-			      launches */
+	uint64_t first_ns; /* time to the first mark, before which are many launches */
 	unsigned mark;	   /* the batch's first mark that the GPU has not passed */
 	size_t busy;	   /* number of busy streams */
 };
@@ -180,8 +178,7 @@ void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstr
 	a->is_set = streams_record(&g->streams, c->profiler, r->context, stream, a->end);
 }
 
-/* Queries the awaited work. s: the caller's wait; NULL: the caller has not waited. True: the work
- * has ended. */
+/* True: the awaited work has ended. s: the caller's wait; NULL: the caller has not waited. */
 static bool look_at_awaited(struct capture *c, struct guard *g, const struct wait *s)
 {
 	struct awaited *a = &g->awaited;
@@ -217,8 +214,8 @@ static bool is_before_marks(const struct guard *g, const struct wait *s)
 	return s->mark == 0 && g->n_marks > 0;
 }
 
-/* May the wait go on? The launches before the first mark may take as long as the process's patience
- * lasts. */
+/* May the wait go on? Launches before the first mark may take as long as the process has patience.
+ */
 static bool is_patient(struct capture *c, const struct guard *g, const struct wait *s,
 		       CUstream only, uint64_t limit_ns)
 {
@@ -229,8 +226,7 @@ static bool is_patient(struct capture *c, const struct guard *g, const struct wa
 	return waited_ns < limit_ns && capture_is_measuring(c);
 }
 
-/* Counts time only up to the last query that found the work running: the thread may have had no
- * processor since. */
+/* Counts time only up to the last query that found work: the thread may have had no CPU since. */
 static void note_look(struct capture *c, struct guard *g, struct wait *s, uint64_t now_ns,
 		      bool done)
 {
@@ -306,8 +302,7 @@ bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream
 	done = wait_patiently(c, r, only, except, limit_ns, &s);
 	spoil_doubtful(c, r);
 	if (!done && s.mark < r->guard.n_marks) {
-		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs while the GPU makes no
-						      progress */
+		spoil(r, r->guard.marked[s.mark]); /* the kernel that runs without progress */
 	}
 	note_moved(c, s.gap_ns);
 	return done;
@@ -331,8 +326,7 @@ uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work)
 	return least(limit_ns, gate_patience_ns(&c->patience));
 }
 
-/* The function whose kernel does not end: of the awaited work, or of the last launch without a
- * range. */
+/* The work that does not end: the awaited one, or the last launch without a range. */
 static uintptr_t find_culprit(const struct guard *g)
 {
 	return g->awaited.is_set ? g->awaited.work : atomic_load(&g->other);

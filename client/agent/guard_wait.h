@@ -13,8 +13,7 @@
 /* Does the process use several contexts? */
 bool guard_wait_is_wide(const struct capture *c);
 
-/* May streams be queried and events recorded? Not while a stream capture is under way, which that
- * would invalidate. */
+/* May streams be queried and events recorded? That would invalidate a stream capture under way. */
 bool guard_wait_may_ask(const struct capture *c);
 
 /* Is the stream `only` idle? If it is NULL: are all streams idle, apart from `except`? */
@@ -31,8 +30,7 @@ void guard_wait_watch(struct capture *c, struct ranges *r, uintptr_t work, CUstr
 /* How long a launch waits for a kernel of this function, or for streams that run the function. */
 uint64_t guard_wait_limit_ns(struct capture *c, uint32_t pass, uintptr_t work);
 
-/* Waits until guard_wait_is_done(). False: the limit has passed; its time is added with
- * gate_spend(). */
+/* Waits until guard_wait_is_done(). False: timed out; the time is added with gate_spend(). */
 bool guard_wait_for(struct capture *c, struct ranges *r, CUstream only, CUstream except,
 		    uint64_t limit_ns);
 
@@ -54,8 +52,7 @@ enum { SUSPECTS_MAX = 64, SUSPECT_CERTAIN = 2 };
 
 struct suspect {
 	_Atomic(uintptr_t) work; /* handle of the function or graph; 0: free */
-	/* How many kernels in a row did not end while a launch waited for them, but after the wait.
-	 */
+	/* How many kernels in a row ended only after a launch had waited for them. */
 	atomic_uint in_vain;
 	/* How many kernels ended before another stream was given work. */
 	atomic_uint proofs;

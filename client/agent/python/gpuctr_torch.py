@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns on PyTorch's NVTX markers, as torch.autograd.profiler.emit_nvtx(record_shapes=True) does, in a program that
-does not do so itself; with modules also a range for each forward of a module.
+does not do so itself; with "modules" also an NVTX range for each forward of a module.
 
-When: as the last step of the program's own initialisation of CUDA. emit_nvtx synchronises at its begin, which would
-initialise CUDA in every process that imports torch, on its first GPU, and so spoil fork(); what it calls below that
-touches no GPU.
+When: as the last step of the program's own initialisation of CUDA. emit_nvtx synchronises when it begins, which would
+initialise CUDA on the first GPU in every process that imports torch, and so break fork(). So this module calls only the
+functions below emit_nvtx, which touch no GPU.
 
-Where: PyTorch keeps the state of its profiler for each thread, and hands it to the threads of autograd by itself. It is
-turned on in the thread that initialises CUDA, in every threading.Thread that begins later, and, where CUDA was
-initialised by another one, in the main thread with the next module that it runs. It is turned off with the thread,
-because PyTorch warns of what is left on.
+Where: PyTorch keeps its profiler's state for each thread, and hands it to the threads of autograd by itself. The
+markers are turned on in the thread that initialises CUDA, in every threading.Thread that begins later, and, if another
+thread initialises CUDA, in the main thread with the next module that it runs. They are turned off at the thread's end,
+because PyTorch warns of a profiler that is left on.
 
-Who goes first: the program. While a profiler of its own is on in a thread, ours is off there.
+Who goes first: the program. While a profiler of the program is on in a thread, our markers are off there.
 
-What may go wrong is told once, and the program runs on."""
+The first error is printed, later ones are not, and the program runs on."""
 import atexit
 import functools
 import os
@@ -22,12 +22,12 @@ import threading
 import warnings
 import weakref
 
-# Modules that stand around another one: it gets their name, and they have none. By name: they need not be imported.
+# Classes that wrap a module: the inner module gets the range, with the wrapper's name. Names, as not all are imported.
 WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "CheckpointWrapper"}
 
 
 class Told:
-    """One line for each process."""
+    """Prints one line at most in each process."""
 
     def __init__(self):
         self.done = False
@@ -45,7 +45,7 @@ told = Told()
 
 
 def guarded(function):
-    """None when it fails."""
+    """Returns None if the function raises."""
 
     @functools.wraps(function)
     def call(*args):
@@ -62,10 +62,10 @@ def guarded(function):
 
 
 class Here(threading.local):
-    """Of this thread."""
+    """The state of this thread."""
 
-    on = False  # our markers
-    aside = False  # a profiler of the program's has their place
+    on = False  # our markers are on
+    aside = False  # our markers are off while a profiler of the program is on
 
 
 here = Here()
@@ -75,12 +75,12 @@ class Markers:
     def __init__(self, torch):
         self.profiler = torch.autograd.profiler
         self.is_enabled = getattr(torch.autograd, "_profiler_enabled", lambda: here.on)
-        # What is in the module is replaced below; these are PyTorch's own.
+        # PyTorch's own functions: make_way() replaces those in the module.
         self.enable, self.disable = self.profiler._enable_profiler, self.profiler._disable_profiler
-        self.cuda = False  # the program has initialised it, in this process
+        self.cuda = False  # the program has initialised CUDA in this process
 
     def configuration(self):
-        """Its arguments grew in number from version to version; those of today come first."""
+        """ProfilerConfig got more arguments from version to version, so the longest list is tried first."""
         p = self.profiler
         experimental = getattr(p, "_ExperimentalConfig", lambda: None)()
         args = [p.ProfilerState.NVTX, True, False, False, False, False, experimental]
@@ -105,7 +105,7 @@ class Markers:
 
     @guarded
     def turn_off(self):
-        """Whether it was on."""
+        """Returns whether the markers were on."""
         was_on, here.on = here.on, False
         if was_on and self.is_enabled():
             self.disable()
@@ -143,7 +143,7 @@ class Markers:
             self.turn_on()
 
     def make_way(self):
-        """Every profiler of PyTorch's Python, emit_nvtx too, begins and ends by these names."""
+        """All of PyTorch's profilers in Python, emit_nvtx too, begin and end by calling these names."""
         p = self.profiler
         p._enable_profiler, p._disable_profiler = self.enable_theirs(self.enable), self.disable_theirs(self.disable)
         try:
@@ -151,11 +151,11 @@ class Markers:
             old._enable_profiler_legacy = self.enable_theirs(old._enable_profiler_legacy)
             old._disable_profiler_legacy = self.disable_theirs(old._disable_profiler_legacy)
         except (ImportError, AttributeError):
-            pass  # a version without it
+            pass  # this version lacks the module or its functions
 
     @guarded
     def on_cuda(self):
-        """CUDA has just been initialised by this thread. Comes again when that failed behind us."""
+        """This thread has just initialised CUDA. Called again if a later step of the initialisation failed."""
         if self.cuda:
             return
         self.make_way()
@@ -165,7 +165,7 @@ class Markers:
 
     @guarded
     def in_child(self):
-        """A child that was forked from a process with CUDA cannot use it: loaders of data, for instance."""
+        """A child forked from a process with CUDA, such as a data loader, cannot use CUDA."""
         if self.cuda:
             self.cuda = False
             self.turn_off()
@@ -194,8 +194,8 @@ def never():
 
 
 class Tree:
-    """The names of the modules within one: "conv1", or "layers.0" where what holds it has no forward of its own. They
-    are kept by identity, because a module may say itself what it is equal to, and each for as long as it lives."""
+    """The names of the modules within one: "conv1", or "layers.0" if the container has no forward of its own. They are
+    found by identity, because a module may define its own equality, and kept for as long as the module lives."""
 
     FREE = 16
 
@@ -208,7 +208,7 @@ class Tree:
     def walk(self, outer):
         for name, module in outer.named_modules():
             if module is not outer:
-                # The reference that has ended is what pop() then gets as its default.
+                # The weak reference calls end(reference), so pop() gets the reference as its default.
                 end = functools.partial(self.names.pop, id(module))
                 self.names[id(module)] = (weakref.ref(module, end), name)
 
@@ -217,8 +217,8 @@ class Tree:
         return name if reference() is module else None
 
     def may_walk(self):
-        """A model may grow, but one may also make modules anew in each forward, or run some that are none of its
-        own: the tree is walked for the first strangers, and then each time that their number has doubled."""
+        """A model may grow, but may also make new modules in each forward, or run modules that are not part of it. So
+        the tree is walked for the first unknown modules, and then each time their number has doubled."""
         self.strangers += 1
         return self.strangers <= self.FREE or self.strangers & (self.strangers - 1) == 0
 
@@ -235,7 +235,7 @@ class Names:
         self.trees = {}  # by the id of the outer module
 
     def forget(self, key, _):
-        """Emptied, because the references in it lead back to it."""
+        """Empties the tree, because its weak references' callbacks refer to its dict."""
         tree = self.trees.pop(key, None)
         if tree:
             tree.names.clear()
@@ -248,7 +248,7 @@ class Names:
 
 
 class Stack(threading.local):
-    """The modules whose forward this thread is in: (module, its name, whether a range is open for it)."""
+    """The modules whose forward this thread runs: (module, its name, whether it has an open range)."""
 
     def __init__(self):
         self.open = []
@@ -262,7 +262,7 @@ class Modules:
         self.handles = []
 
     def name(self, module):
-        """Behind a wrapper that of the wrapper; for the outermost, and what is in a wrapper alone, its class."""
+        """Directly within a wrapper, the wrapper's name; of the outermost module, also within a wrapper, the class."""
         if not self.stack.open:
             return type(module).__name__
         outer, name, is_open = self.stack.open[-1]
@@ -275,7 +275,7 @@ class Modules:
             self.nvtx.range_pop()
 
     def push(self, module):
-        """The outermost is not run within itself: what is open then was left by what no hook has seen end."""
+        """The outermost module does not run within itself: ranges open then are left from a forward that raised."""
         if not self.markers.cuda or self.is_tracing() is not None:
             return
         if self.stack.open and self.stack.open[0][0] is module:
@@ -288,7 +288,7 @@ class Modules:
         self.stack.open.append((module, name, not is_wrapper))
 
     def leave(self, module):
-        """And what it had left open within itself."""
+        """Ends the module's range, and ranges that were left open within it."""
         if any(entry[0] is module for entry in self.stack.open):
             while self.stack.open[-1][0] is not module:
                 self.pop()
@@ -302,7 +302,7 @@ class Modules:
 
 
 def find_is_compiling(torch):
-    """PyTorch's compiler reads the hooks below and takes this for True: nothing of them is left in what it makes."""
+    """PyTorch's compiler takes this for True in the hooks below, so its code contains nothing of them."""
     for place in ("compiler", "_utils"):
         found = getattr(getattr(torch, place, None), "is_compiling", None)
         if found:
@@ -310,7 +310,7 @@ def find_is_compiling(torch):
     return never
 
 
-# Functions of this module, and names of it, because the compiler looks for both by the module's name.
+# Functions and names of this module, because the compiler looks for both by the module's name.
 is_compiling = never
 modules = None
 late = None
@@ -335,7 +335,7 @@ def after_forward(module, args, result):
 
 
 def register_after(hooks):
-    """Older versions call no hook where forward has raised; Modules.push() tidies up there."""
+    """Older versions call no hook after a forward that has raised; there Modules.push() tidies up."""
     try:
         return hooks.register_module_forward_hook(after_forward, always_call=True)
     except TypeError:
@@ -349,12 +349,12 @@ def begin_modules(torch, markers):
         return
     modules = Modules(torch, markers)
     hooks = torch.nn.modules.module
-    # The compiler warns, of hooks that it thinks the program's own.
+    # The compiler warns of our hooks, which it takes for the program's.
     warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
     modules.handles = [hooks.register_module_forward_pre_hook(before_forward), register_after(hooks)]
 
 
-# --- the main thread, where another one has initialised CUDA ---
+# --- the main thread, if another thread has initialised CUDA ---
 
 
 class Late:
@@ -385,7 +385,7 @@ def wait_for_main(torch, markers):
 
 
 def begin(torch, with_modules):
-    """torch has just been imported. Raises where it is not the PyTorch that we know."""
+    """To be called when torch was imported. Raises if this PyTorch lacks what we use."""
     global is_compiling
     markers = Markers(torch)
     is_compiling = find_is_compiling(torch)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `gpuctr-client run --torch` puts in front of PYTHONPATH, so that every Python of the program loads it.
+"""`gpuctr-client run --torch` puts this file's folder in front of PYTHONPATH, so every Python of the program loads it.
 
-It waits for the import of torch, which gpuctr_torch.py beside it then follows, and hands over to the sitecustomize
-that it stands before, if there is one. Its folder leaves sys.path at once: the program sees the path that it would
+It waits for the import of torch, then starts gpuctr_torch.py beside it, and hands over to the sitecustomize that it
+hides, if there is one. It removes its folder from sys.path at once, so that the program sees the path that it would
 have without us. A Python that never imports torch has one comparison more at each import. Any Python may load this
-file, an old one too, so it is written for all of them."""
+file, also an old one, so it is written for all of them."""
 import os
 import sys
 
@@ -19,7 +19,7 @@ def say(text):
 
 
 def begin(torch):
-    """The program runs on whatever happens here."""
+    """Prints an error rather than raising it, so that the program runs on."""
     try:
         sys.path.insert(0, HERE)
         try:
@@ -32,7 +32,7 @@ def begin(torch):
 
 
 def give_back(loader, ours, theirs):
-    """Unless another one has taken the place meanwhile, and calls ours itself."""
+    """Restores the loader's exec_module, unless another tool has replaced ours meanwhile, and calls ours itself."""
     if vars(loader).get("exec_module") is not ours:
         return
     if theirs is None:
@@ -42,15 +42,15 @@ def give_back(loader, ours, theirs):
 
 
 class Finder(object):
-    """Finds torch as those behind it do, and is told when it has been executed. The loader stays the one that was
-    found: others look at its type."""
+    """Finds torch by the finders behind it, and hooks the loader to know when torch was executed. The loader itself is
+    kept, because others look at its type."""
 
     def __init__(self):
-        self.asking = set()  # threads
+        self.asking = set()  # threads in find_spec()
         self.done = False
 
     def find_spec(self, name, path=None, target=None):
-        """A finder that asks the others as well, ours among them, gets no answer where ours has asked it."""
+        """A finder that ours asks may ask all finders, ours among them: then ours does not answer."""
         if name != "torch":
             return None
         from _thread import get_ident
@@ -64,7 +64,7 @@ class Finder(object):
             self.asking.discard(thread)
 
     def ask(self, name, path, target):
-        """Those in front of ours are asked by Python, and may be asking ours at this moment."""
+        """Asks only the finders behind ours: Python asks those in front, which may be asking ours at this moment."""
         finders = list(sys.meta_path)
         behind = finders[finders.index(self) + 1:] if self in finders else []
         for finder in behind:
@@ -75,7 +75,7 @@ class Finder(object):
         return None
 
     def watch(self, loader):
-        """A finder may return the same loader twice, and find_spec() of the program be followed by no import."""
+        """A finder may return the same loader twice, and the program may call find_spec() without an import."""
         try:
             execute, theirs = loader.exec_module, vars(loader).get("exec_module")
             if getattr(execute, "is_gpuctr", False):
@@ -107,8 +107,8 @@ def follow():
 
 
 def hand_over():
-    """To the sitecustomize behind us. Where there is none the import fails, which site expects of ours as well, and
-    ours stays. What goes wrong in it is told by site, as it would be without us."""
+    """Imports the sitecustomize behind ours. If there is none, the import fails and ours stays. Python's site module
+    reports other errors in it, as it would without us."""
     ours = sys.modules.pop("sitecustomize", None)
     sys.path[:] = [folder for folder in sys.path if folder != HERE]
     try:
