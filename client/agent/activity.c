@@ -175,7 +175,7 @@ static void end(struct activity *v)
 	graphs_deinit(&v->graphs);
 }
 
-/* If this fails, the duration of a graph is that from its first kernel to its last one. Kernels of
+/* If this fails, the duration of a graph is the time from its first kernel to its last. Kernels of
  * graphs have no records of their own from now on. */
 static void trace_whole_graphs(struct activity *v)
 {

@@ -72,7 +72,7 @@ struct activity {
 	struct repeated repeated;
 	uint64_t heard_ns; /* time of the last flush by activity_hear() */
 	bool started;
-	bool copying; /* records of copies are kept; the value of copies while started */
+	bool copying; /* records of copies are kept; equals copies while started */
 	struct buffers buffers;
 	uint64_t dropped;	  /* number of records lost for lack of room */
 	struct pack_copy *copied; /* copies that activity_take_copies() has not returned yet */
@@ -91,14 +91,14 @@ void activity_init(struct activity *v);
 CUptiResult activity_start(struct activity *v, const struct profiler *p);
 
 /* Turns tracing on or off, for kernels and, if wanted, copies; work launched while it is off has no
- * record. The program's copies and fills wait meanwhile, by CUPTI's callbacks: so tracing must be
- * turned off before the callbacks. Returns CUPTI's result for kernels, or 0. */
+ * record. The program's copies and fills wait in CUPTI's callbacks meanwhile, so the callbacks must
+ * be on. Returns CUPTI's result for kernels, or 0. */
 CUptiResult activity_trace(struct activity *v, bool on);
 
 /* To be called before a measured launch. Cheap; does nothing if tracing was not started. */
 void activity_expect(struct activity *v, uint32_t correlation);
 
-/* As activity_expect(), for a launch l of a graph, whose kernels count if name_kernel is set. */
+/* As activity_expect(), for a graph launch l; its kernels are reported if name_kernel is set. */
 void activity_expect_graph(struct activity *v, const struct launch *l, uintptr_t graph);
 
 /* Makes CUPTI deliver its records, while no kernel of the process is running. */

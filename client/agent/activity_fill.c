@@ -27,7 +27,7 @@ enum {
 static bool is_pending(const struct launch *l)
 {
 	return l->fate == LAUNCH_DONE && l->clock == GPUCTR_CLOCK_NONE &&
-	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* these came with all that CUPTI reports */
+	       l->kind != GPUCTR_LAUNCH_GRAPH_KERNEL && /* records of these are complete */
 	       l->correlation != 0 && !l->timeless;
 }
 

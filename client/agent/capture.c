@@ -175,7 +175,7 @@ static bool on_idle(void *userdata)
 		activity_look_for_others(c->activity, true, OTHERS_FLUSHES);
 	}
 	tell_others(c);
-	if (!deliver_is_full(&c->deliver)) { /* else they wait in a bounded place */
+	if (!deliver_is_full(&c->deliver)) { /* a full queue takes no batches */
 		contexts_flush_old(c);
 		trace_flush(c, activity_is_crowded(c->activity));
 		trace_graphs_flush(c);
@@ -388,7 +388,7 @@ void capture_run(struct capture *c)
 			leave_cupti(c);
 		}
 	}
-	if (!state_is_exiting()) { /* its lock's holder may be interrupted for good */
+	if (!state_is_exiting()) { /* control's lock may never be released */
 		control_end();
 	}
 }

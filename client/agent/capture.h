@@ -30,7 +30,7 @@ struct capture {
 	struct connection *connection;
 	const struct method *method; /* functions called around a launch */
 
-	atomic_uint n_contexts;	  /* number of contexts now */
+	atomic_uint n_contexts;	  /* contexts that have not ended */
 	atomic_bool has_too_many; /* a context was left out, beyond CONTEXTS_MAX */
 	_Atomic uint64_t n_apart; /* launches of apart_on_launch() */
 	struct stream_captures stream_captures;

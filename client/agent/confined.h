@@ -23,7 +23,7 @@ void confined_begin(void);
 /* Has the agent's thread come under another filter since confined_begin()? False before. */
 bool confined_is(void);
 
-/* Has it, or the calling thread, which is the program's? */
+/* As confined_is(), also for the calling thread, which is the program's. */
 bool confined_is_caller(void);
 
 /* Fills r with the reason why the daemon is not asked. */

@@ -40,8 +40,8 @@ void contexts_free(struct capture *c);
 
 /* --- contexts_end.c: contexts release the counters --- */
 
-/* The program destroys the context. except: leaves this one alone: the thread is within its launch.
- */
+/* The program destroys the context. except: a context to leave alone, because the thread is within
+ * a launch in it. */
 void contexts_end(struct capture *c, CUcontext context, const struct ranges *except);
 
 /* This and the functions below are for the delivering thread. Ends batches whose first launch is

@@ -23,7 +23,7 @@ struct job {
 
 static struct {
 	struct lock lock;      /* protects the members below */
-	pthread_cond_t change; /* signals a change of any of them */
+	pthread_cond_t change; /* signals changes of the members below */
 	enum { ABSENT, STARTS, RUNS, ENDS } thread;
 	struct list jobs;
 	void (*look)(void *userdata);

@@ -29,7 +29,7 @@ static struct {
 	_Atomic uint64_t begun_ns;
 } gate;
 
-static __thread bool is_closer; /* CUPTI may copy or fill in it */
+static __thread bool is_closer; /* does not wait at the gate */
 
 static void pause_shortly(void)
 {

@@ -160,7 +160,7 @@ static struct courier_shared *make_shared(int *fd)
 	return s;
 }
 
-/* Moves fd to a number of at least least, so that dup2() does not overwrite it. Closes fd. */
+/* Moves fd to a number not below `least`, so that dup2() does not overwrite it. Closes fd. */
 static int raise_number(int fd, int least)
 {
 	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least);
@@ -191,7 +191,7 @@ static bool sleep_until(struct courier_shared *s, uint32_t seen, uint64_t by_ns)
 	return true;
 }
 
-/* Waits until the expression is is true. False: by_ns has passed first. */
+/* Waits until the expression `is` holds. False: by_ns has passed before. */
 #define WAIT_UNTIL(s, is, by_ns)                                \
 	({                                                      \
 		uint32_t seen_;                                 \

@@ -59,7 +59,7 @@ static enum view look(void)
 		atomic_store(&shared->filtered, 1);
 	}
 	if (r == 0 && uid != shared->uid && atomic_load(&shared->idle)) {
-		shutdown(COURIER_SOCKET, SHUT_RDWR); /* its user has changed */
+		shutdown(COURIER_SOCKET, SHUT_RDWR); /* the program has a new user */
 	}
 	return atomic_load(&shared->filtered) ? VIEW_FILTERED : VIEW_CLEAR;
 }
@@ -189,7 +189,7 @@ static bool read_some(void)
 
 /* The socket pair has closed. Either the program has ended, or has executed another; or it has
  * closed a descriptor that it does not know, and continues. An ending program's files close before
- * its threads are gone, so this looks for a while. */
+ * its threads are gone, so this looks for ENDING_MS. */
 static void on_tie(void)
 {
 	for (int i = 0; i < ENDING_MS; i++) {

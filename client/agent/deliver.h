@@ -40,7 +40,7 @@ struct launch {
 	uint32_t set;
 	uint32_t graph; /* for a kernel of a graph: CUPTI's ids of the graph and the node; else 0 */
 	uint64_t graph_node;
-	uint64_t start_ns; /* Unix time, of the clock named below */
+	uint64_t start_ns; /* Unix time, by the clock below */
 	uint64_t duration_ns;
 	uint8_t kind;  /* enum gpuctr_launch_kind */
 	uint8_t fate;  /* enum launch_fate */
@@ -62,7 +62,7 @@ struct batch {
 	uint64_t index;		      /* index of the first launch, in a recording */
 };
 
-/* Incremented when something happens, read when totals are reported. */
+/* Numbers of launches, by what became of them; read when totals are reported. */
 struct counters {
 	atomic_uint_fast64_t seen, measured, filtered, capturing, unready, failed, dropped;
 };

@@ -13,7 +13,7 @@
 
 enum { GRAPHS_BITS = 13, GRAPHS_WAYS = 8, GRAPHS_SIZES = 1024, GRAPHS_KERNELS_MAX = 1 << 18 };
 
-/* In the order in which they came. */
+/* Kernels, in the order in which their records came. */
 struct graph_kernels {
 	struct launch *v;
 	size_t n, max;

@@ -214,8 +214,7 @@ static bool is_before_marks(const struct guard *g, const struct wait *s)
 	return s->mark == 0 && g->n_marks > 0;
 }
 
-/* May the wait go on? Launches before the first mark may take as long as the process has patience.
- */
+/* May the wait go on? Launches before the first mark may take as long as gate_patience_ns(). */
 static bool is_patient(struct capture *c, const struct guard *g, const struct wait *s,
 		       CUstream only, uint64_t limit_ns)
 {

@@ -106,7 +106,7 @@ static struct intern_slot *look_up(const struct intern *in, const struct hash *h
 	return &in->slots[i];
 }
 
-/* Grows the table so that it is at most half full. False: it is full, and memory is out. */
+/* Grows the table so that it is at most half full. False: it is full, and there is no memory. */
 static bool make_room(struct intern *in)
 {
 	size_t n_old = in->n_slots;

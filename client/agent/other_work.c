@@ -110,7 +110,7 @@ void other_work_on_call(struct capture *c, struct section *v, CUpti_CallbackId i
  * have set. cuLaunchCooperativeKernelMultiDevice() launches kernels on several GPUs at once that
  * wait for each other, so ranges around them would hang. */
 
-/* Reports the work to all contexts but the current one, for which other_work_on_call() does. */
+/* Reports the work to all contexts but the current one, which other_work_on_call() handles. */
 static void disturb_others(struct capture *c, CUcontext current)
 {
 	contexts_for_each(r, c) {

@@ -38,7 +38,7 @@ void phase_on_range_end(struct phase *p);
 void phase_on_step(struct phase *p);
 
 /* If steps are found by launches that recur: no step was found, so every launch is measured; or
- * steps have stopped to recur, so measuring is over. */
+ * steps no longer recur, so measuring is over. */
 void phase_without_steps(struct phase *p);
 void phase_lost_steps(struct phase *p);
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	RECURRENCE_WINDOW = 1 << 16, /* launches; a step may have half as many */
+	RECURRENCE_WINDOW = 1 << 16, /* in launches; a step may have half of them */
 	RECURRENCE_GRAM = 64, /* most launches by which a step's first launch is recognised */
 };
 

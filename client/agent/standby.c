@@ -49,7 +49,7 @@ enum {
 #define DELAY_MOST_NS (30 * CLOCK_NS_PER_S)
 
 static struct {
-	struct connection connection; /* of the standby thread; of the capture while there is one */
+	struct connection connection; /* used by the standby thread, or by the capture */
 	uid_t uid;		      /* user as whom the thread has connected */
 	char program[LIMIT_NAME_BYTES];
 	uint64_t delay_ns;

@@ -29,7 +29,7 @@ struct stream_capture {
 	CUstream stream; /* stream in which it began; NULL: unknown */
 	CUstream met;	 /* if stream is NULL: the only stream in which a launch met it; NULL: there
 			    are several */
-	uint32_t number; /* our number of it, from 1 */
+	uint32_t number; /* our own number of the stream capture, from 1 */
 };
 
 struct stream_captures {
