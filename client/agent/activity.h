@@ -111,7 +111,7 @@ void activity_forget(struct activity *v, uint32_t correlation);
  * for missing records. Only for the delivering thread, which must hold no lock. */
 void activity_fill(struct activity *v, struct batch *b);
 
-/* With the lock: graphs_take() and graphs_take_late(). */
+/* Call graphs_take() and graphs_take_late() under the lock. */
 struct graph_told activity_take_graph(struct activity *v, const struct launch *l);
 struct graph_kernels activity_take_late(struct activity *v);
 

@@ -29,7 +29,7 @@ struct streams {
 			  them idle */
 	bool incomplete;  /* streams are missing in v: out of memory, or more than STREAMS_MAX */
 	bool late;	  /* there may be streams that the driver never reported; stays set */
-	bool settled;	  /* work that such streams got before the capture has ended */
+	bool settled;	  /* these streams have finished their earlier work */
 	bool per_thread;  /* per-thread default streams are in use, which only their threads can
 			     query */
 	CUevent anything; /* event after all work of the context; created when first needed */
