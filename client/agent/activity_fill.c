@@ -130,7 +130,8 @@ static struct pace pace_of(const struct activity *v, bool split)
 }
 
 /* Are the missing records to be given up, because many records name wrong launches? Not before
- * REPEATS_PATIENCE_MS after the last such launch: records of other threads may still come. */
+ * REPEATS_PATIENCE_MS after the last launch without one: records of other threads may still come.
+ */
 static bool is_hopeless(struct activity *v, const struct batch *b)
 {
 	uint64_t launched_ns = 0; /* Unix time of the last launch without a record */
