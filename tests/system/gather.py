@@ -116,7 +116,7 @@ def ask(squeue, *arguments):
         pathlib.Path("bin", name).write_text(f"#!/bin/sh\n{text}\n")
         os.chmod(f"bin/{name}", 0o755)
     return subprocess.Popen([CLIENT, "capture", "--job", "7", "--socket", "/nonexistent/socket", *arguments], stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"})
+                            start_new_session=True, env={**os.environ, "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}"})
 
 
 def a_squeue_without_the_job_is_named():
@@ -132,9 +132,10 @@ def a_squeue_without_the_job_is_named():
 
 
 def a_squeue_that_hangs_is_waited_for_aloud():
+    """A terminal's Ctrl-C ends both."""
     with ask("exec sleep 1000") as p:
         check("asking Slurm" in p.stderr.readline(), "it is not said what is waited for")
-        p.send_signal(signal.SIGINT)
+        os.killpg(p.pid, signal.SIGINT)
         p.communicate(timeout=60)
     check(p.returncode in (-signal.SIGINT, 128 + signal.SIGINT), p.returncode)
 
