@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels and samples wait in a window. When it is full, or at the end, what is complete in it is
+/* Kernels and samples wait in a window. When it is full, or at the end, its complete samples are
  * attributed: kernels get their positions (nodes.c, steps.c), the clocks' shift is estimated once
  * (shift.c), samples become equations (window.c), which are solved (normal.c), and each sample is
- * divided among its kernels in proportion to what the solution expects of each (values.c). What a
- * window leaves behind are the equations of positions, in a matrix, and what their kernels were
- * given, in sums: memory does not grow with time. */
+ * divided among its kernels in proportion to what the solution expects of each (values.c). A window
+ * leaves behind a matrix with the equations of positions, and sums of what their kernels were
+ * given, so memory does not grow with time. */
 
 #include "client/attribution/attribution.h"
 
@@ -19,12 +19,12 @@
 #define WINDOW_SAMPLES ((size_t)1 << 20)
 #define WINDOW_KERNELS ((size_t)1 << 18)
 #define SHIFT_MOST_NS 20000
-/* Times of which something is not known matter to kernels that end by so much later. */
+/* Lost and away times are kept for so many ns, for kernels that ran then and end later. */
 #define LONG_NS 100000000
 /* Bounds of times, so that no difference overflows: 146 years around 1970. */
 #define TIME_MOST (INT64_MAX / 2)
 #define POSITIONS_MOST 65536
-/* So many kernels of a position are needed before its equations are solved over all of them. */
+/* Kernels that a position needs before they share one unknown; until then each has its own. */
 #define OCCURRENCES_LEAST 3
 
 struct attribution *attribution_new(const struct attribution_options *options)
@@ -89,7 +89,7 @@ struct placing {
 	unsigned char *marks;
 };
 
-/* The kernels order[from] to order[to - 1] are one sequence. */
+/* Gives positions to the kernels order[from] to order[to - 1], which are one sequence. */
 static int place_sequence(struct attribution *a, struct placing *p, size_t from, size_t to, int end)
 {
 	struct window_kernel *kernels = a->window.kernels;
@@ -139,8 +139,8 @@ static int place_known(struct attribution *a)
 	return r;
 }
 
-/* Gives positions to kernels that have none yet, and notes until what time all kernels have been
- * looked at. */
+/* Gives positions to kernels that have none yet. Lowers *until_ns to the start of the first kernel
+ * that is not settled. */
 static int place(struct attribution *a, int end, int64_t *until_ns)
 {
 	struct window *w = &a->window;
@@ -182,7 +182,7 @@ static int place(struct attribution *a, int end, int64_t *until_ns)
 	return r;
 }
 
-/* Kernels of positions that are rare so far are solved with their neighbours. */
+/* Gives kernels an unknown of their own (local) if they have no position, or one that is rare. */
 static int decide_locals(struct attribution *a)
 {
 	struct window *w = &a->window;
@@ -208,7 +208,7 @@ static int decide_locals(struct attribution *a)
 	return r;
 }
 
-/* What is complete: samples before *to, and kernels that end before *until_ns. */
+/* The number of complete samples: no kernel that starts at until_ns or later ran in them. */
 static size_t find_complete(const struct attribution *a, int64_t until_ns)
 {
 	const struct window *w = &a->window;
@@ -304,8 +304,8 @@ static void number_shapes(struct attribution *a)
 	}
 }
 
-/* Once, of the first window that has positions, because all equations of a position have to be of
- * one profile. Later shapes have none. */
+/* Fits profiles once, to the first window that has positions, because all equations of a position
+ * have to use the same profile. Shapes that come later have none. */
 static int fit_profiles(struct attribution *a)
 {
 	struct window *w = &a->window;
@@ -327,7 +327,7 @@ static int fit_profiles(struct attribution *a)
 	return r;
 }
 
-/* What there is to calculate of this window is more than its records are worth. */
+/* The calculation exceeds the effort: marks the kernels of these samples as costly. */
 static void give_up(struct attribution *a, size_t samples)
 {
 	struct window *w = &a->window;
@@ -340,7 +340,7 @@ static void give_up(struct attribution *a, size_t samples)
 	}
 }
 
-/* force: attributes what has come, although kernels that come may belong to it. */
+/* force: attributes all steps and samples, even if more kernels may belong to them. */
 static int attribute(struct attribution *a, int force, int end)
 {
 	int64_t until_ns = INT64_MAX;
@@ -362,7 +362,7 @@ static int attribute(struct attribution *a, int force, int end)
 	if (r < 0) {
 		return r;
 	}
-	/* All kernels that began by then have come. */
+	/* All kernels that began before the end of the last sample have come. */
 	if (!end && !force && a->last_sample_ns < until_ns) {
 		until_ns = a->last_sample_ns;
 	}
@@ -377,8 +377,8 @@ static int attribute(struct attribution *a, int force, int end)
 	return r < 0 ? r : 0;
 }
 
-/* Gives up the oldest kernels, for which no samples have come: neither they nor what ran beside
- * them can get a value. */
+/* Gives up the oldest kernels, for which no samples have come: neither they nor kernels that ran
+ * beside them can get a value. */
 static int drop_kernels(struct attribution *a, size_t n)
 {
 	struct window *w = &a->window;
@@ -397,8 +397,7 @@ static int drop_kernels(struct attribution *a, size_t n)
 	return r;
 }
 
-/* The window is full: attributes what is complete, and once the window has twice its size also what
- * is not. */
+/* If the window is full, attributes its complete samples, and at twice its size also the others. */
 static int attribute_full(struct attribution *a)
 {
 	const struct window *w = &a->window;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What each kernel did, from samples of the whole device and from when each kernel ran. Kernels and
- * samples come in the order of their starts, each kernel before the first sample that it ran in;
- * memory is bounded. See docs/internals/attribution.md for the model. Nothing here is thread-safe.
- */
+/* Calculates what each kernel did, from samples of the whole device and the times at which kernels
+ * ran. The caller passes kernels and samples in the order of their starts, and each kernel before
+ * the first sample in which it ran. Memory is bounded. See docs/internals/attribution.md for the
+ * model. Nothing here is thread-safe. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,19 +14,19 @@
 
 enum attribution_state {
 	ATTRIBUTION_MEASURED,
-	ATTRIBUTION_TOO_SHORT, /* too short to tell: its error is too large */
-	ATTRIBUTION_TOGETHER, /* always in the same samples as others, which cannot be told apart */
-	ATTRIBUTION_LOST,     /* samples or records of kernels are missing around it */
-	ATTRIBUTION_CLOCKS,   /* kernels and samples do not agree on the time */
-	ATTRIBUTION_CROWDED,  /* too many kernels at once to be solved */
-	ATTRIBUTION_AWAY,     /* it ran while others were sampled, attribution_away() */
-	ATTRIBUTION_COSTLY,   /* its value would take too long to calculate, or it was cancelled */
+	ATTRIBUTION_TOO_SHORT, /* so short that the error of its value is too large */
+	ATTRIBUTION_TOGETHER,  /* always in the same samples as others, so not separable */
+	ATTRIBUTION_LOST,      /* samples or records of kernels are missing around it */
+	ATTRIBUTION_CLOCKS,    /* kernels and samples do not agree on the time */
+	ATTRIBUTION_CROWDED,   /* too many kernels at once to be solved */
+	ATTRIBUTION_AWAY,      /* it ran while other metrics were sampled: attribution_away() */
+	ATTRIBUTION_COSTLY,    /* it takes too long to calculate, or on_pause() cancelled */
 };
 
 struct attribution_kernel {
-	uint64_t id;	   /* the caller's, given back */
-	uint64_t sequence; /* process and stream: kernels of one run in their order */
-	uint64_t step;	   /* of the program's own marks (NVTX); 0: unknown */
+	uint64_t id;	   /* chosen by the caller, returned in the result */
+	uint64_t sequence; /* identifies process and stream, whose kernels run in order */
+	uint64_t step;	   /* number of the program's step, by its NVTX marks; 0: unknown */
 	/* Kernels with the same place (a node of a graph) do the same work each time, whatever runs
 	 * between them. 0: no place; the sequence of kernels decides. */
 	uint64_t place;
@@ -35,20 +35,21 @@ struct attribution_kernel {
 	int64_t start_ns, end_ns;
 };
 
-/* The value of one kernel and its standard error. For a kernel that is too short, the value is only
- * good in sums over many kernels. Both are 0 in the other states. */
+/* The value of one kernel and its standard error. The value of a kernel that is too short is only
+ * good in sums over many kernels. Both are 0 in states other than ATTRIBUTION_MEASURED and
+ * ATTRIBUTION_TOO_SHORT. */
 struct attribution_value {
 	enum attribution_state state;
 	double value, error;
-	/* Of a position: how far its kernels are apart, as a standard deviation, without what
-	 * sampling makes of it. The error of one that no sample has seen has this as well. */
+	/* For a position: standard deviation of its kernels' values, without the part that dividing
+	 * samples adds. The error of a kernel that no sample covers includes this as well. */
 	double spread;
 };
 
-/* A kernel's result. With a position in a step, values are those of the position: they are told by
- * attribution_position() and get better until the end, and values is NULL. One that was away has a
- * position as well, if it has one. Without one, or where
- * state is not ATTRIBUTION_MEASURED, they are final: one a metric, valid during the call. */
+/* A kernel's result. Kernels with a position in a step share the values of that position, which
+ * attribution_position() returns and which get better until the end. position is only set in the
+ * states ATTRIBUTION_MEASURED and ATTRIBUTION_AWAY. values is set for a measured kernel without a
+ * position: one final value for each metric, valid during the call; else NULL. */
 struct attribution_result {
 	uint64_t id;
 	uint32_t position;
@@ -61,43 +62,44 @@ typedef void attribution_on_kernel(void *user, const struct attribution_result *
 struct attribution_options {
 	uint32_t metrics;
 	int64_t shift_most_ns; /* largest shift of the clocks, in both directions; 0: 20 us */
-	size_t window_samples; /* kept until they are attributed; 0: 1,048,576 */
+	size_t window_samples; /* samples that wait to be attributed; 0: 1,048,576 */
 	attribution_on_kernel *on_kernel;
-	/* Every few milliseconds of calculating; not 0: nothing more is calculated, and kernels are
-	 * ATTRIBUTION_COSTLY. May be NULL. */
+	/* Called every few milliseconds of calculation. When it does not return 0, the calculation
+	 * ends, and the kernels that are left are ATTRIBUTION_COSTLY. May be NULL. */
 	int (*on_pause)(void *user);
 	void *user;
 };
 
 struct attribution_counts {
-	uint64_t samples;		     /* that came */
-	uint64_t bad_kernels, bad_samples;   /* counts of invalid times, and of invalid values */
-	uint64_t late_kernels, late_samples; /* that came out of their order, or overlap others */
+	uint64_t samples;		     /* samples received */
+	uint64_t bad_kernels, bad_samples;   /* with invalid times or values */
+	uint64_t late_kernels, late_samples; /* out of order, or overlapping others */
 	uint32_t positions;
 	int shift_known;
-	/* A sample's time + shift is the time of the kernels that made this metric. */
+	/* Added to a sample's time, it gives the time of the kernels that this metric counted. */
 	int64_t shift_ns[ATTRIBUTION_METRICS_MAX];
-	int64_t apart_ns; /* the same, roughly, of clocks that are too far apart; 0: they are not */
-	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* flows while no kernel runs */
+	int64_t apart_ns; /* rough shift of clocks that are too far apart; 0: they are not */
+	double idle_per_s[ATTRIBUTION_METRICS_MAX]; /* counted without kernels */
 };
 
 struct attribution *attribution_new(const struct attribution_options *options);
 struct attribution *attribution_free(struct attribution *a);
 
-/* 0, or -ENOMEM; what is wrong with the input is counted and left out. */
+/* Return 0 or -ENOMEM. Invalid input is counted in attribution_counts and left out. */
 int attribution_kernel(struct attribution *a, const struct attribution_kernel *kernel);
 int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		       const double *values);
-/* Records of kernels that ran in this time are missing. In the order of starts, as kernels. */
+/* Says that records of kernels that ran in this time are missing. Call it in the order of starts,
+ * as for kernels. */
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
-/* Nothing was sampled in this time, because samples were of something else. Before the sample that
- * ends it, or before the end. */
+/* Says that these metrics were not sampled in this time, because others were. Call it before the
+ * first sample after that time, or before attribution_finish(). */
 int attribution_away(struct attribution *a, int64_t start_ns, int64_t end_ns);
-/* No more comes: every kernel has had its on_kernel(). */
+/* Ends the input. When it returns 0, on_kernel() has been called for every kernel. */
 int attribution_finish(struct attribution *a);
 
-/* The values of a position, one for each metric, and how many kernels that had the position were
- * sampled. */
+/* Fills values, one for each metric, with those of a position. Returns how many kernels of the
+ * position were sampled. */
 uint64_t attribution_position(const struct attribution *a, uint32_t position,
 			      struct attribution_value *values);
 const struct attribution_counts *attribution_counts(const struct attribution *a);

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What an attribution may cost. Whoever owns the kernels chooses their names, times and streams,
- * and so how much there is to calculate: this is bounded in proportion to what came. */
+/* Bounds what an attribution may cost. Whoever owns the kernels chooses their names, times and
+ * streams, and so how much there is to calculate. The bounds grow in proportion to the number of
+ * kernels and samples. */
 
 #include <stddef.h>
 
 /* Zero-initialised by the caller. */
 struct effort {
-	double records;		     /* that came */
+	double records;		     /* kernels and samples received */
 	double earned, spent;	     /* operations */
-	double bytes_most, bytes;    /* of equations */
-	double paused;		     /* spent when on_pause was last called */
+	double bytes_most, bytes;    /* limit and present size of equations */
+	double paused;		     /* value of spent when on_pause() was last called */
 	int is_over;		     /* nothing more is calculated until effort_renew() */
-	int is_cancelled;	     /* for good */
-	int (*on_pause)(void *user); /* every few milliseconds; not 0: cancel. May be NULL */
+	int is_cancelled;	     /* on_pause() ended the calculation for good */
+	int (*on_pause)(void *user); /* called every few milliseconds; not 0: cancel; may be NULL */
 	void *user;
 };
 
-/* One more kernel or sample has come, for each metric. */
+/* Raises the bounds for one more kernel or sample; metrics: number of metrics to calculate. */
 void effort_earn(struct effort *e, double metrics);
 
-/* Positive: the effort is over. e: NULL stands for no bound. */
+/* Counts operations. Positive: the effort is over. e: NULL stands for no bound. */
 int effort_spend(struct effort *e, double operations);
 
-/* Before something that needs so many operations, or bytes. Positive: there are not as many left,
- * and it is not begun; the effort is not over for that. */
+/* Call before a calculation that needs so many operations, or bytes; effort_take() also counts the
+ * bytes as used. Positive: fewer are left, so the caller must not begin the calculation. This does
+ * not end the effort. */
 int effort_reserve(const struct effort *e, double operations);
 int effort_take(struct effort *e, size_t bytes);
 
 void effort_give_back(struct effort *e, size_t bytes);
-/* Operations that are left. */
 double effort_left(const struct effort *e);
-/* Goes on, with what was earned since. */
+/* Allows calculations again if more operations were earned since, and none were cancelled. */
 void effort_renew(struct effort *e);

@@ -10,17 +10,17 @@
 #include "client/attribution/steps.h"
 #include "client/attribution/window.h"
 
-/* What the kernels of a position were given of one metric. */
+/* Sums over the kernels of a position, for one metric. A kernel is given its shares of samples. */
 struct tally {
 	double count, ns;
-	double given, given_m2; /* mean, squared deviations */
-	double off, products;	/* the last deviation; of each with the one before, added up */
-	double residual;	/* squared coefficient times squared residual */
-	double edge;		/* the sum of what their beginnings and ends make uncertain */
-	double begin, end;	/* sums of how much the rate changes there */
-	double shared; /* the sum of the variances of what division gave them of shared samples */
-	/* How much a sum over the positions of one shape changes with the clocks' shift: its part
-	 * of that, so that the root of their squares is the whole. */
+	double given, given_m2; /* mean of what kernels were given, sum of squared deviations */
+	double off, products;	/* the last deviation; sum of products of successive deviations */
+	double residual;	/* sum of squared coefficients times squared residuals */
+	double edge;		/* sum of the errors from kernels' beginnings and ends */
+	double begin, end;	/* sums of the changes of rate at beginnings and ends */
+	double shared;		/* sum of the variances that dividing shared samples adds */
+	/* Part of the change, per ns of the clocks' shift, of the sum over all positions of this
+	 * shape: the squares of count x shift_part add up to the square of this change. */
 	double shift_part;
 };
 
@@ -32,19 +32,19 @@ struct metric {
 	int shift_known, shift_settled;
 	/* Why there is no solution; ATTRIBUTION_MEASURED: there is one. */
 	enum attribution_state unsolved, local_unsolved;
-	double idle, idle_ns, idle_per_ns; /* outside kernels */
-	double moved, moved_ns;		   /* by all kernels */
-	double edge_left, edge_steps;	   /* residuals, squared, of samples with several kernels */
+	double idle, idle_ns, idle_per_ns; /* samples outside kernels: sum, ns, rate */
+	double moved, moved_ns;		   /* what all kernels were given, ns of their samples */
+	double edge_left, edge_steps;	   /* of shared samples: squared residuals, steps of rate */
 
 	struct profile *profiles; /* by number of shape; NULL: there are none */
 
 	struct normal positions;
 	double *solution, *inverse;
-	/* The same without profiles, where there are some: by how much these matter. */
+	/* The same for even rates, if there are profiles: to show what profiles change. */
 	struct normal evens;
 	double *even, *even_inverse;
 	int even_known;
-	struct tally *tallies; /* one a position */
+	struct tally *tallies; /* one for each position */
 
 	struct normal locals;
 	double *local_solution, *local_inverse, *local_residual;
@@ -59,15 +59,15 @@ struct attribution {
 	struct nodes *nodes;
 	struct metric metrics[ATTRIBUTION_METRICS_MAX];
 	int64_t done_ns;			/* samples up to here are attributed */
-	int64_t last_kernel_ns, last_sample_ns; /* when the last of each began, and ended */
+	int64_t last_kernel_ns, last_sample_ns; /* last kernel's begin, last sample's end */
 	size_t next_samples, next_kernels;
-	int apart; /* the clocks */
+	int apart; /* the clocks are too far apart */
 	int profiles_known;
 	struct profile_shapes shapes;
 	int64_t shift_least_ns, shift_most_ns;
-	uint32_t room; /* of positions */
+	uint32_t room; /* positions for which there is memory */
 	struct placed {
-		uint64_t kernels; /* that have the position */
+		uint64_t kernels; /* kernels that have the position */
 		uint32_t shape;
 	} * placed;
 	uint32_t local_count;
@@ -75,13 +75,13 @@ struct attribution {
 
 /* values.c */
 int values_grow(struct attribution *a, uint32_t positions);
-/* At the end: the shift is off by the same for all positions. */
+/* Fills shift_part, at the end: the error of the shift is the same for all positions. */
 int values_share_shift(struct attribution *a);
 void values_deinit(struct attribution *a);
 /* Attributes the first samples of the window. Positive: the effort is over. */
 int values_attribute(struct attribution *a, size_t samples);
-/* Calls the user's function. */
+/* Calls options.on_kernel(). */
 void values_tell_state(struct attribution *a, const struct window_kernel *k,
 		       enum attribution_state state, const struct attribution_value *values);
-/* The same of a kernel that is complete, with what is known of it. */
+/* Calls on_kernel() for a complete kernel, with its state and values. */
 void values_tell(struct attribution *a, size_t kernel);

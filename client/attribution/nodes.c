@@ -2,7 +2,7 @@
 
 /* A graph that is launched once, or is made anew for each launch, has places that never come again:
  * its kernels are left to the steps of their stream. So a place gets a position when it has come
- * three times, which is as often as a position has to occur to be solved. */
+ * three times, because a position is only solved when it has occurred as often. */
 
 #include "client/attribution/nodes.h"
 
@@ -18,7 +18,7 @@ struct place {
 };
 
 struct nodes {
-	struct place *v; /* twice as many as are used, or more; by hash */
+	struct place *v; /* hash table, at most half full */
 	uint32_t size, used;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Kernels whose place is given by the program, as the nodes of a graph. Kernels with the same place
- * have one position, wherever they are in the sequence of kernels. */
+/* Positions of kernels whose place the program itself gives, as nodes of CUDA graphs do. Kernels
+ * with the same place share one position, wherever they are in the sequence of kernels. */
 
 #include <stdint.h>
 
@@ -15,8 +15,10 @@ struct nodes;
 struct nodes *nodes_new(void);
 struct nodes *nodes_free(struct nodes *p);
 
-/* One more kernel of this place; 0, or -ENOMEM. Of more than NODES_MOST nothing is known. */
+/* Counts one more kernel of this place. Places beyond the first NODES_MOST are ignored. 0, or
+ * -ENOMEM. */
 int nodes_see(struct nodes *p, uint64_t place);
 
-/* Its position, from steps; STEPS_NONE: it has not come often enough, or there are no more. */
+/* The position of this place, a new one from steps if it has none. STEPS_NONE: the place has not
+ * come often enough, or no position is left. */
 uint32_t nodes_position(struct nodes *p, uint64_t place, struct steps *steps);

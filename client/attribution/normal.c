@@ -10,9 +10,9 @@
  * errors need, comes from the same rows (Takahashi, Fagan and Chen, PICA 1973; Erisman and Tinney,
  * CACM 18, 1975).
  *
- * Values are not negative: unknowns that would be are held at 0 and the rest is solved again, until
- * none is negative and none at 0 wants to be positive (block principal pivoting of Portugal, Judice
- * and Vicente, Math. Comp. 63, 1994, bounded in rounds). */
+ * The solution is not negative: negative unknowns are held at 0 and the others solved again, until
+ * no unknown is negative and none that is held would become positive (block principal pivoting of
+ * Portugal, Judice and Vicente, Math. Comp. 63, 1994, bounded in rounds). */
 
 #include "client/attribution/normal.h"
 
@@ -27,16 +27,16 @@
 #define ENTRIES_MOST ((size_t)32 << 20)
 #define WORK_MOST 3e10
 #define ROUNDS_MOST 12
-/* Operations of effort.h: of a pair of unknowns in an equation, of a multiplication of a
- * factorisation, and of one of the inverse. */
+/* Costs in operations of effort.h: of a pair of unknowns in an equation, of a multiplication of a
+ * factorisation, of one of the inverse, and of an entry in a solution. */
 #define ADD_COST 8
 #define FACTOR_COST 0.4
 #define INVERSE_COST 1.5
 #define SOLVE_COST 4
-/* Of an entry in N, L and the inverse, and of its row's number in its column. */
+/* Memory of an entry: in N, L and the inverse, and its row number in struct columns. */
 #define ENTRY_BYTES (3 * sizeof(double) + sizeof(uint32_t))
-/* A pivot smaller than this part of its diagonal is rounding: the unknown depends on those before
- * it. */
+/* A pivot smaller than this part of its diagonal entry is a rounding error: the unknown depends on
+ * those before it. */
 #define PIVOT_LEAST 1e-9
 
 void normal_release(struct normal *n)
@@ -107,7 +107,7 @@ static struct normal_pair *pair_find(struct normal_pair *pairs, size_t size, uin
 	return &pairs[at];
 }
 
-/* Positive: there may be no more. */
+/* Positive: the effort allows no more memory. */
 static int pairs_grow(struct normal *n)
 {
 	size_t size = n->pairs_size ? n->pairs_size * 2 : 1024;
@@ -138,7 +138,7 @@ static size_t entries_most(const struct normal *n)
 	return n->entries_most ? n->entries_most : ENTRIES_MOST;
 }
 
-/* Each pair is in the envelope, whatever the order. */
+/* Drops all pairs: too many to solve, because each is in the envelope in any order. */
 static void give_up(struct normal *n)
 {
 	normal_release(n);
@@ -203,11 +203,11 @@ struct factor {
 	uint32_t *first;
 	size_t *offset;
 	double *matrix;		  /* N in the envelope */
-	double *diagonal, *right; /* N's, and r, in the order of rows as all that follows */
+	double *diagonal, *right; /* diagonal of N, and r, by row like those below */
 	double *rows;		  /* L in the envelope */
 	double *pivot;		  /* D; 0 where an unknown is left out */
 	double *x;
-	size_t bytes; /* of the effort */
+	size_t bytes; /* taken from the effort */
 };
 
 static void factor_deinit(struct factor *f)
@@ -229,7 +229,7 @@ static double *row_of(double *entries, const struct factor *f, uint32_t i)
 	return entries + f->offset[i] - f->first[i];
 }
 
-/* In the order of the unknowns themselves, if its envelope is no larger. */
+/* Keeps the unknowns in their own order, if its envelope is no larger than another's. */
 static int choose_order(struct factor *f, const struct normal *n)
 {
 	uint32_t *natural = malloc(((size_t)n->unknowns + 1) * sizeof(*natural));
@@ -321,7 +321,7 @@ static int factor_init(struct factor *f, const struct normal *n)
 	return r;
 }
 
-/* In four sums, which do not wait for each other. */
+/* Uses four sums that do not depend on each other, so that the processor adds them in parallel. */
 static double multiply(const double *a, const double *b, uint32_t n)
 {
 	double sums[4] = { 0 };
@@ -370,7 +370,7 @@ static int factor_compute(struct factor *f, const unsigned char *held)
 	return 0;
 }
 
-/* L' x = x, in place. */
+/* Solves L' y = x in place. */
 static void factor_back(struct factor *f, double *x)
 {
 	for (uint32_t i = f->unknowns; i-- > 0;) {
@@ -382,7 +382,7 @@ static void factor_back(struct factor *f, double *x)
 	}
 }
 
-/* Solves in place, for one metric; an unknown without a pivot becomes 0. */
+/* Solves N y = x in place; an unknown without a pivot becomes 0. */
 static void factor_solve(struct factor *f, double *x)
 {
 	for (uint32_t i = 0; i < f->unknowns; i++) {
@@ -411,7 +411,7 @@ static void factor_solve(struct factor *f, double *x)
 	}
 }
 
-/* The rows that reach each column, column by column. */
+/* For each column, the rows whose envelope includes it. */
 struct columns {
 	size_t *start;
 	uint32_t *rows;
@@ -446,7 +446,7 @@ static int columns_init(struct columns *c, const struct factor *f)
 	return 0;
 }
 
-/* Column j of the inverse, below the diagonal and on it, from the columns behind it. */
+/* Calculates column j of the inverse, on and below the diagonal, from the columns after it. */
 static void inverse_column(const struct factor *f, const struct columns *c, double *entries,
 			   double *inverse, uint32_t j)
 {
@@ -474,9 +474,9 @@ static void inverse_column(const struct factor *f, const struct columns *c, doub
 	inverse[j] = f->pivot[j] > 0 ? own : 0;
 }
 
-/* An unknown without a pivot depends on others, and the errors of all of these are infinite. They
- * are found by a vector v with N v = 0: the sum of all such vectors, with arbitrary factors, is 0
- * only for unknowns that depend on no other. */
+/* An unknown without a pivot depends on others, and the errors of all of these are infinite. These
+ * unknowns are found by a vector v with N v = 0: the sum of all such vectors, with arbitrary
+ * factors, is 0 only for unknowns that depend on no other. */
 static int mark_together(struct factor *f, double *inverse)
 {
 	double *null = calloc((size_t)f->unknowns + 1, sizeof(*null)), any = 1;
@@ -522,7 +522,7 @@ static int compute_inverse(struct factor *f, double *inverse)
 	return r;
 }
 
-/* The slope of each unknown that is held at 0: right - N x. */
+/* Fills slope with r - N x: an unknown that is held at 0 would become positive if its slope is. */
 static void compute_slopes(const struct factor *f, double *slope)
 {
 	const double *x = f->x;
@@ -556,8 +556,8 @@ static int exchange(const struct factor *f, const double *slope, unsigned char *
 	return changed;
 }
 
-/* factored: the matrix is factored already, and no unknown is fixed. Positive: the effort is over.
- */
+/* factored: the matrix is factored already, and no unknown is held at 0. Positive: the effort is
+ * over. */
 static int solve_positive(struct factor *f, int factored, double *slope, unsigned char *held)
 {
 	size_t entries = f->unknowns ? f->offset[f->unknowns - 1] + f->unknowns : 0;

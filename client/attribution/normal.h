@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Sparse least squares by normal equations, each with few unknowns, solved without negative values.
- */
+/* Sparse least squares by normal equations, N x = r. Each equation has few unknowns, and the
+ * solution has no negative values. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,42 +10,42 @@
 #include "client/attribution/effort.h"
 
 struct normal_pair {
-	uint64_t key; /* row and column + 1; 0 where free */
+	uint64_t key; /* row << 32 | (column + 1); 0: free */
 	double value;
 };
 
 struct normal {
 	uint32_t unknowns, room;
-	double *diagonal;	   /* sum of squared coefficients, an unknown */
-	double *right;		   /* sum of coefficient x value, an unknown */
+	double *diagonal;	   /* sum of squared coefficients, for each unknown */
+	double *right;		   /* sum of coefficient x value, for each unknown */
 	double squares;		   /* sum of squared values */
-	struct normal_pair *pairs; /* what is off the diagonal, a table of hashes */
+	struct normal_pair *pairs; /* entries off the diagonal, a hash table */
 	size_t pairs_used, pairs_size;
-	int is_full; /* there were more pairs than could be solved: they are gone */
-	/* The most of the envelope's entries, and of multiplications of one factorisation; 0: 32 Mi
+	int is_full; /* there were too many pairs to solve, and they were dropped */
+	/* Limits of the envelope's entries, and of multiplications of one factorisation; 0: 32 Mi
 	 * and 3e10. */
 	size_t entries_most;
 	double work_most;
 	struct effort *effort; /* borrowed; NULL: no bound */
 };
 
-/* Starts zeroed. */
+/* A struct normal starts zeroed. */
 void normal_deinit(struct normal *n);
 void normal_clear(struct normal *n);
-/* Gives back what equations take that are solved: no other can be added before a normal_clear(). */
+/* Frees the pairs of equations that are solved. Call normal_clear() before adding others. */
 void normal_release(struct normal *n);
 /* Makes room for so many unknowns. */
 int normal_grow(struct normal *n, uint32_t unknowns);
 
-/* value = sum of coefficients x unknowns. Unknowns may not repeat. 0, -ENOMEM, or positive: the
- * effort is over. */
+/* Adds the equation value = sum of coefficients x unknowns, in which no unknown repeats. 0,
+ * -ENOMEM, or positive: the effort is over. */
 int normal_add(struct normal *n, const uint32_t *unknowns, const double *coefficients,
 	       uint32_t count, double value);
 
-/* inverse: the diagonal of the inverse, an unknown; 0 where the equations say nothing of it,
- * infinite where they do not tell it from others. May be NULL. Positive: too many unknowns depend
- * on each other, or the effort is over; solution and inverse are then 0. */
+/* inverse: for each unknown, the diagonal entry of the inverse of N; 0 if no equation has the
+ * unknown, infinite if the equations cannot tell it from others. May be NULL. Positive: too many
+ * unknowns depend on each other, or the effort is over; solution and inverse are then 0. */
 int normal_solve(const struct normal *n, double *solution, double *inverse);
 
-/* What the solution leaves of the squared values. */
+/* The sum of the squared residuals of a solution. */
 double normal_left(const struct normal *n, const double *solution);

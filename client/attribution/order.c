@@ -3,8 +3,8 @@
 /* Reverse Cuthill-McKee (George and Liu, Computer Solution of Large Sparse Positive Definite
  * Systems, chapter 4): unknowns are numbered by their distance from one that is far from the
  * others. The end of a step meets its beginning, so N is a ring, of which this makes a band twice
- * as wide as the ring's. Unknowns that are coupled with very many come last, because nearly all are
- * their neighbours (as in AMD, Amestoy, Davis and Duff, TOMS 30, 2004). */
+ * as wide as the ring's. Unknowns that are coupled with very many others come last, because nearly
+ * all unknowns are their neighbours (as in AMD, Amestoy, Davis and Duff, TOMS 30, 2004). */
 
 #include "client/attribution/order.h"
 
@@ -18,7 +18,7 @@
 #define DENSE 10
 /* Searches for an unknown that is far from the others. */
 #define SEARCHES 2
-/* Operations of effort.h: of a neighbour that is looked at, and of a place in the queue. */
+/* Cost in operations of effort.h: of a neighbour that is looked at, and of a place in the queue. */
 #define COST 4
 
 struct graph {
@@ -116,7 +116,7 @@ static int comes_before(const struct graph *g, uint32_t a, uint32_t b)
 	return x != y ? x < y : a < b;
 }
 
-/* Into a queue that is sorted from `from` on. Returns how many places it went. */
+/* Inserts a node into the queue, which is sorted from `from` on. Returns the number of writes. */
 static size_t insert(struct graph *g, size_t from, size_t end, uint32_t node)
 {
 	size_t last = end;
@@ -129,8 +129,8 @@ static size_t insert(struct graph *g, size_t from, size_t end, uint32_t node)
 	return last - end + 1;
 }
 
-/* Queues all that node reaches, from queue[from] on. Returns the end of the queue. Where the effort
- * is over what is left out is found by nobody, and the order is not used. */
+/* Queues all nodes that this node reaches, from queue[from] on. Returns the end of the queue. It
+ * stops early when the effort is over, which order_rows() reports. */
 static size_t search(struct graph *g, uint32_t node, size_t from)
 {
 	size_t end = from;
@@ -156,7 +156,7 @@ static size_t search(struct graph *g, uint32_t node, size_t from)
 	return end;
 }
 
-/* The last that a search finds is far from where it began. */
+/* Searches again from the last node that a search finds, because that one is far from the first. */
 static size_t search_from_afar(struct graph *g, uint32_t node, size_t from)
 {
 	size_t end = search(g, node, from);
@@ -172,7 +172,7 @@ static size_t search_from_afar(struct graph *g, uint32_t node, size_t from)
 	return end;
 }
 
-/* Dense nodes count as found already. */
+/* Gives each node its row. Dense nodes get the last rows, and count as found already. */
 static void number(struct graph *g, uint32_t *rows)
 {
 	double dense = DENSE * sqrt(g->nodes);

@@ -6,10 +6,10 @@
 
 struct normal;
 
-/* first: of each row of N, in the order of rows, the first column that is not zero. Returns how
- * many entries there are from these to the diagonal. */
+/* rows: the row of each unknown. Fills first: for each row of N in this order, the first column
+ * that is not zero. Returns the number of entries from these columns to the diagonal. */
 size_t order_envelope(const struct normal *n, const uint32_t *rows, uint32_t *first);
 
-/* rows: the row of each unknown in which the envelope of N is small. -ENOMEM, or
- * positive: the effort is over. */
+/* Fills rows: a row for each unknown, so that the envelope of N is small. 0, -ENOMEM, or positive:
+ * the effort is over. */
 int order_rows(const struct normal *n, uint32_t *rows);

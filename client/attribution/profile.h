@@ -17,7 +17,8 @@ struct profile {
 	double rates[PROFILE_PIECES];
 };
 
-/* The part of a piece that lies between two fractions of the kernel's time, as such a fraction. */
+/* The length of the part of a piece between two fractions of the kernel's time, as a fraction of
+ * that time. */
 double profile_overlap(double from, double to, int piece);
 
 /* The rate at a fraction of the kernel's time, as a multiple of its mean rate. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Least squares take a kernel's rate as even over its time, but its beginning is slow, and in its
- * last wave of blocks half of the SMs are idle. In samples of 200 us that looks like a small value
- * of its neighbour: on an H200 kernels of 100 us and more were 1.3 to 2.8 % off in the median, at
- * three times the error that was told. Of kernels of a few us the same holds in samples of 10 us.
+ * last wave of blocks half of the SMs are idle. In samples of 200 us that looks as if its neighbour
+ * did less: on an H200 the values of kernels of 100 us and more were off by 1.3 to 2.8 % in the
+ * median, three times their calculated error. The same happens with kernels of a few us in samples
+ * of 10 us.
  *
- * Kernels of one shape spread their values alike, wherever they are in a step. So a kernel's time
- * is cut into a few pieces, and two least squares alternate: positions' values with the profiles
- * so far, then pieces' rates with these values, and how far the shift of the clocks is off, which
- * an even rate had pulled by 1 to 2 us. A piece of which samples tell little keeps the kernel's
- * mean rate: the equations say so with the weight of a deviation of RATE_DEVIATION. */
+ * Kernels of one shape spread their values alike over their time, wherever they are in a step. So a
+ * kernel's time is cut into a few pieces, and two least squares alternate. The first finds the
+ * positions' values, with the profiles so far. The second finds the pieces' rates with these
+ * values, and the error of the clocks' shift, which even rates had moved by 1 to 2 us. A piece
+ * about which samples say little keeps the kernel's mean rate: an equation demands this rate, with
+ * the weight of a deviation of RATE_DEVIATION. */
 
 #include "client/attribution/profile_fit.h"
 
@@ -25,12 +27,12 @@
 #define SHAPES_MOST 256
 #define SAMPLES_LEAST 256
 #define SAMPLES_MOST 65536
-/* Samples of more kernels say little of any of them. */
+/* A sample with more kernels says little about any of them. */
 #define CROWD 8
 #define ROUNDS 3
 #define RATE_DEVIATION 0.3
 #define SHIFT_DEVIATION_NS 2000.0
-/* Unknowns are not negative, so what is solved for is the change of the shift and so much. */
+/* Unknowns cannot be negative, so the last one is the change of the shift plus this. */
 #define SHIFT_MOST_NS 5000.0
 
 static int compare_shapes(const void *a, const void *b)
@@ -68,7 +70,8 @@ static int by_time(const void *a, const void *b)
 	return x->ns > y->ns ? -1 : x->ns < y->ns;
 }
 
-/* One candidate a shape, those with the most time first. Returns how many. */
+/* Merges candidates of the same shape, and sorts those with the most time first. Returns how many
+ * are left. */
 static size_t add_up(struct candidate *c, size_t n)
 {
 	size_t used = 0;
@@ -123,12 +126,13 @@ struct fit {
 	struct window *w;
 	uint32_t positions, metric;
 	int64_t shift_ns;
-	size_t from, to; /* samples */
+	size_t from, to; /* range of samples */
 	uint64_t cells;
 	struct profile *profiles;
 	struct normal normal;
-	double *values; /* of positions */
-	double *rates;	/* of pieces, as multiples of their kernel's; and last the shift's change */
+	double *values; /* one for each position */
+	double *rates; /* of pieces, as multiples of their kernel's mean rate; last: SHIFT_MOST_NS +
+			  the change of the shift */
 };
 
 static int is_usable(const struct fit *f, const struct window_cell *cell)
@@ -180,7 +184,7 @@ static uint32_t add_entry(uint32_t *unknowns, double *coefficients, uint32_t cou
 	return count;
 }
 
-/* The rate of a kernel at some time of its, in its value a ns. */
+/* The rate of a kernel at a fraction of its time, as the part of its value per ns. */
 static double rate_at(const struct fit *f, const struct window_kernel *k, double at)
 {
 	double ns = (double)(k->k.end_ns - k->k.start_ns);
@@ -189,7 +193,7 @@ static double rate_at(const struct fit *f, const struct window_kernel *k, double
 					  : profile_rate(&f->profiles[k->profile], at) / ns;
 }
 
-/* By how much a sample's value grows when it is shifted by a ns. */
+/* By how much a sample's expected value grows when the sample is shifted by 1 ns. */
 static double slope_of(const struct fit *f, const struct window_cell *cell)
 {
 	double slope = 0;
@@ -247,7 +251,7 @@ static int sweep(struct fit *f, uint32_t unknowns, window_on_cell *on_cell)
 		      : r;
 }
 
-/* *left: the mean square of what the values leave. */
+/* *left: mean squared residual. */
 static int solve_positions(struct fit *f, double *left)
 {
 	int r = sweep(f, f->positions, on_positions);
@@ -331,7 +335,7 @@ int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t posit
 	f.values = calloc((size_t)positions + 1, sizeof(double));
 	f.rates = calloc((size_t)s->n * PROFILE_PIECES + 1, sizeof(double));
 	if (f.profiles && f.values && f.rates) {
-		set_profiles(&f); /* even ones, of rates that are 0 */
+		set_profiles(&f); /* all rates are 0, which makes even profiles */
 		r = fit(&f);
 	}
 	if (r == 0) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The clocks agree where samples fit kernels best. A rough look over some milliseconds gives each
- * sample to the kernel that runs in its middle, and takes what differs within positions: this is
- * cheap, and shows when the clocks are much further apart than they may be. Then least squares at
- * shifts within what they may be apart. What flows when a kernel begins and ends is not its mean,
- * and that pulls the best fit by some us: profile_fit.c corrects it.
+/* The shift of the clocks is the one at which samples fit kernels best. A rough search over some
+ * milliseconds gives each sample to the kernel that runs in its middle, and measures how samples
+ * differ within positions. This is cheap, and shows clocks that are much further apart than
+ * allowed. Then least squares are solved at shifts within the allowed range. A kernel's rate at its
+ * beginning and end is not its mean rate, which moves the best fit by some us: profile_fit.c
+ * corrects that.
  *
- * Each metric has a shift of its own: what is written lingers in the L2 cache and reaches the
- * memory later than what is read leaves it. */
+ * Each metric has a shift of its own: written data lingers in the L2 cache and reaches memory later
+ * than read data leaves it. */
 
 #include "client/attribution/shift.h"
 
@@ -20,43 +21,44 @@
 #define SAMPLES_FINE 32768
 #define ROUGH_NS 3000000
 #define FAR_STEPS 10
-/* Operations of effort.h, of a sample or a group. */
+/* Cost in operations of effort.h: of a sample or a group in the rough search. */
 #define ROUGH_COST 4
-#define FINER 8 /* the last look has steps that are so much shorter */
-#define WIDER 4 /* its error is of so many of them */
+#define FINER 8 /* the last search has steps that are shorter by this factor */
+#define WIDER 4 /* its error comes from points so many of these steps apart */
 #define BLOCKS 16
-/* The best shift counts only if it leaves less than this part of what the worst one leaves; and the
- * clocks count as further apart only if a shift beyond the limit leaves less than this part of the
- * best one within. */
+/* CLEAR: the best shift counts only if its residual is less than this part of the worst shift's.
+ * APART: the clocks count as too far apart only if a shift beyond the limit has a residual of less
+ * than this part of the best shift's within the limit. */
 #define CLEAR 0.9
 #define APART 0.6
-/* Both clocks are Unix time: another minimum than the nearest one counts only if it leaves less
- * than this part of what that one leaves. Where a burst follows each pause, it fits two kernels
- * nearly as well: 0.0439 is left at -16 us and 0.0503 at 0 of tiny kernels behind a long one, on an
- * H200. */
+/* Both clocks are Unix time: the minimum nearest to no shift counts, unless another one's residual
+ * is less than this part of it. A burst of traffic after each pause may fit two kernels nearly as
+ * well: with tiny kernels behind a long one the residual was 0.0439 at -16 us and 0.0503 at 0, on
+ * an H200. */
 #define ELSEWHERE 0.6
 #define APART_SAMPLES 1024
 #define APART_KERNELS 512
 #define KNOWN_SAMPLES 2048
-#define APART_TIMES 3 /* as many samples as unknowns */
-/* Samples that are so many times as long as the clocks may be apart hold so many kernels that the
- * one in the middle says little. Least squares alone tells their shift. */
+#define APART_TIMES 3 /* samples for each unknown */
+/* Samples that are longer than this times the largest shift allowed hold so many kernels that the
+ * one in the middle says little: least squares alone find their shift. */
 #define LONG 4
 #define SETTLED_LEAST 1024 /* samples */
-/* Multiplications of a factorisation, of which some dozens are made for each metric: a second each.
- * What needs more has no shift. */
+/* Most multiplications of one factorisation, a second's work; each metric needs some dozens of
+ * factorisations. If one needs more, no shift is found. */
 #define WORK_MOST 3e9
-/* Of what is left of the effort, so that it does not end here. */
+/* Part of the remaining effort that one factorisation may use, so that the effort does not end
+ * here. */
 #define PART 5e-3
 
 struct look {
 	const struct window *w;
 	uint32_t positions, metric;
 	size_t from, to;
-	size_t first; /* kernel that may run in one of them, at a shift of up to ROUGH_NS */
+	size_t first; /* first kernel that may run in these samples, at a shift of up to ROUGH_NS */
 };
 
-/* The last kernel that begins before a sample that is shifted. */
+/* The last kernel that begins more than ROUGH_NS before a sample. */
 static size_t find_first(const struct window *w, size_t sample)
 {
 	size_t low = 0, high = sample < w->samples_used ? w->kernels_used : 0;
@@ -71,7 +73,7 @@ static size_t find_first(const struct window *w, size_t sample)
 	return low;
 }
 
-/* Samples in the middle of the window during which something ran. */
+/* Takes samples from the middle of the time in which kernels ran, `most` at most. */
 static void look_init(struct look *l, const struct window *w, uint32_t positions, uint32_t metric,
 		      size_t most)
 {
@@ -136,7 +138,7 @@ struct trial {
 	const struct look *l;
 	struct normal normal;
 	double *solution;
-	double *blocks; /* what it leaves of each block of samples, squared; NULL: not asked for */
+	double *blocks; /* squared residuals of each block of samples; NULL: not wanted */
 };
 
 static int is_usable(const struct window *w, const struct window_cell *cell)
@@ -204,7 +206,8 @@ static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, 
 	return r;
 }
 
-/* The minimum of a parabola through three equidistant points, from the middle one on, in steps. */
+/* The minimum of a parabola through three equidistant points, as a distance from the middle one, in
+ * steps. */
 static double vertex(double before, double middle, double after)
 {
 	double bend = before - 2 * middle + after;
@@ -219,9 +222,9 @@ static int64_t length_of(const struct look *l)
 	return first->end_ns - first->start_ns;
 }
 
-/* The error of the mean of the shifts that fit each block of samples best (batch means): what other
- * work left in neighbouring samples is alike, so that each sample is no witness of its own. In
- * steps; blocks: what is left of each at three shifts. */
+/* The standard error of the shift, in steps: that of the mean of the shifts that fit each block of
+ * samples best (batch means). Single samples are not independent, because other work has similar
+ * effects on neighbouring samples. blocks: squared residuals of each block at three shifts. */
 static double error_of(double blocks[3][BLOCKS])
 {
 	double bend = 0, mean = 0, squares = 0;
@@ -238,9 +241,9 @@ static double error_of(double blocks[3][BLOCKS])
 	return bend > 0 ? fmin(1, sqrt(squares * BLOCKS / (BLOCKS - 1)) / bend) : 1;
 }
 
-/* A parabola through points that are far apart has its minimum near the best shift only. Through
- * points that are too close it has none, where much is left by other work: the error is of wider
- * ones. */
+/* Refines the shift with a parabola through close points, because one through points that are far
+ * apart has its minimum only near the best shift. Where other work leaves large residuals, one
+ * through close points may have no minimum, so the error comes from points further apart. */
 static int finer(const struct look *l, uint32_t unknowns, double step, struct shift *ret)
 {
 	static const int at[] = { -WIDER, -1, 0, 1, WIDER };
@@ -262,8 +265,8 @@ static int finer(const struct look *l, uint32_t unknowns, double step, struct sh
 	return 0;
 }
 
-/* Of what is short, some shift out of hundreds fits better than none by chance: a few kernels meet
- * a few samples that others made, or that nobody told of. */
+/* Is there enough to say that the clocks are too far apart? With few kernels and samples, one of
+ * hundreds of shifts fits better by chance, because kernels meet samples of unrecorded work. */
 static int is_enough(const struct look *l, uint32_t unknowns)
 {
 	const struct window *w = l->w;
@@ -277,7 +280,7 @@ static int is_enough(const struct look *l, uint32_t unknowns)
 	       kernels >= APART_KERNELS;
 }
 
-/* left: what each shift leaves. */
+/* Returns the index of the best shift. left: residual at each shift. */
 static int find_minimum(const double left[2 * FAR_STEPS + 1])
 {
 	int nearest = FAR_STEPS, best = 0;
@@ -323,8 +326,9 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	return finer(l, unknowns, step / FINER, ret);
 }
 
-/* Numbers what is looked at as it begins, so that neighbours in time are neighbours in the
- * equations, whichever sequences they are of. What is further away shares the last number. */
+/* Numbers the unknowns in the order in which their kernels begin, so that neighbours in time are
+ * neighbours in the equations, whatever their sequences. Kernels outside this time share the last
+ * number. */
 static int number(const struct look *l, uint32_t *ret)
 {
 	const struct window *w = l->w;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A template is a step: the shapes of its kernels in their order, taken to repeat forever. Kernels
- * are followed along a template one by one. One that does not fit may be one of its own, or some of
- * the template's are left out: the next few (a gram) are looked up in all templates of the
- * sequence, and the way goes on where the longest stretch fits, the nearest of equals. What fits
- * nowhere has no position.
+/* A template is a step: the shapes of its kernels in order, which repeat forever. Kernels are
+ * matched to a template one by one. A kernel that does not match may be a one-off, or the program
+ * has left out some kernels of the template. Then the next few kernels (a gram) are looked up in
+ * all templates of the sequence, and matching continues at the place with the longest match, the
+ * nearest of equals. Kernels that match nowhere have no position.
  *
- * Templates are found where many kernels fit nowhere. A gram of n kernels that comes again after d
- * is a vote for steps of d kernels. Short grams vote for what repeats within a step as well
- * (layers), grams that are longer than all of these for the step alone; so grams of several lengths
- * vote. Each of the distances with the most votes is tried: a piece of that length out of the
- * middle becomes a template, the kernels are followed along it, and those that fit are counted,
- * which one-off kernels and steps of another length do not hurt. The shortest of about the best
- * wins. What still fits nowhere goes through the same again, as steps of another kind (an
- * evaluation between trainings). */
+ * Templates are made where many kernels match nowhere. A gram that comes again after d kernels is a
+ * vote for steps of d kernels. Short grams also vote for layers, which repeat within a step; grams
+ * longer than any layer vote for the step alone. So grams of several lengths vote. Each of the
+ * distances with the most votes is tried: d kernels from the middle become a template, all kernels
+ * are matched to it, and the matches are counted. One-off kernels and steps of another length
+ * hardly change this count. Of the templates with about the highest count the shortest wins.
+ * Kernels that still match nowhere are searched again for steps of another kind (an evaluation
+ * between trainings). */
 
 #include "client/attribution/steps.h"
 
@@ -24,8 +24,8 @@
 #define GRAM 6
 #define TEMPLATES_MOST 8
 #define SEQUENCES_MOST 4096
-/* What is looked at when kernels no longer match: so many places in a template, and so many kernels
- * from each on. */
+/* Limits of the search when kernels no longer match: places that are tried in a template, and
+ * kernels that are compared from each place on. */
 #define PLACES_MOST 64
 #define FOLLOW_MOST 256
 /* A sequence counts as a step if it occurred three times and explains this share of the kernels
@@ -33,14 +33,14 @@
 #define TIMES_LEAST 3
 #define PART_LEAST 0.3
 #define LEFT_LEAST 6
-/* A jump within a template costs as much as so many kernels: a step of one layer would explain many
- * kernels by jumps. */
+/* A jump within a template costs as much as so many kernels. Without this cost a template of one
+ * layer would explain many kernels by jumps. */
 #define JUMP 8
-/* A longer step is preferred only if it explains so much more. */
+/* A longer step is preferred only if it explains more kernels, by this part of all. */
 #define BETTER 0.005
 #define CANDIDATES_MOST 24
-/* Operations of effort.h: of two shapes, of a kernel in all votes, of a sequence that is another,
- * and of a kernel that follows a template. */
+/* Costs in operations of effort.h: to compare two shapes, to count all votes of a kernel, to pass
+ * over another sequence, and to match a kernel to a template. */
 #define COMPARE_COST 2
 #define VOTES_COST 200
 #define SEQUENCE_COST 2
@@ -51,12 +51,12 @@ struct template
 	uint32_t length, first_position;
 	uint32_t *shapes;
 	uint32_t *heads,
-		*next; /* grams: 1 + the first place with a hash, and the next place with it */
+		*next; /* by grams: 1 + the first place with a hash, 1 + the next place with it */
 	uint32_t heads_size;
 };
 
 struct way {
-	const struct template *on; /* NULL: lost */
+	const struct template *on; /* NULL: kernels match nowhere */
 	uint32_t at;
 	struct effort *effort;
 };
@@ -265,8 +265,8 @@ struct candidate {
 };
 
 struct votes {
-	uint32_t *counts; /* of each distance */
-	uint32_t *starts; /* where such a distance was seen in the middle */
+	uint32_t *counts; /* votes for each distance */
+	uint32_t *starts; /* for each distance, the start of a repetition near the middle */
 	uint64_t *hashes;
 	uint32_t *last;
 	size_t size;
@@ -293,7 +293,7 @@ static void votes_deinit(struct votes *v)
 
 #define BASE 0x100000001B3ULL
 
-/* The distances between equal grams of one length. */
+/* Counts the distances between equal grams of one length. */
 static void votes_count(struct votes *v, const uint32_t *shapes, size_t count, size_t gram)
 {
 	uint64_t h = 0, top = 1;
@@ -330,7 +330,8 @@ static void votes_count(struct votes *v, const uint32_t *shapes, size_t count, s
 	}
 }
 
-/* The two distances with most votes of grams of several lengths, and marked steps. */
+/* Finds candidates: one step between marks, and for each length of grams the two distances with the
+ * most votes. */
 static size_t find_candidates(struct votes *v, const uint32_t *shapes, const unsigned char *marks,
 			      size_t count, struct candidate *found)
 {
@@ -361,7 +362,7 @@ static size_t find_candidates(struct votes *v, const uint32_t *shapes, const uns
 	return n;
 }
 
-/* The best step of kernels that fit nowhere; positive: none. */
+/* Finds the best step of kernels that match nowhere; positive: there is none. */
 static int find_step(struct effort *effort, const uint32_t *shapes, const unsigned char *marks,
 		     size_t count, struct template *ret)
 {
@@ -422,7 +423,7 @@ static struct sequence *sequence_find(struct steps *s, uint64_t key)
 	return new;
 }
 
-/* Learns one more step from kernels that fit nowhere; positive: there is none. */
+/* Learns one more step from kernels that match nowhere; positive: there is none. */
 static int learn(struct steps *s, struct sequence *q, const uint32_t *shapes,
 		 const unsigned char *marks, const uint32_t *positions, size_t count)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds what repeats in sequences of kernels, one sequence for each stream of a process, and says
- * which place in the repeated step each kernel has. */
+/* Finds the steps that repeat in sequences of kernels, one sequence for each stream of a process,
+ * and gives each kernel its place in the step. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,19 +13,20 @@
 
 struct steps;
 
-/* effort: borrowed; NULL: no bound. Where it is over kernels have no position. */
+/* effort: borrowed; NULL: no bound. Once it is over, kernels get no position. */
 struct steps *steps_new(uint32_t positions_most, struct effort *effort);
 struct steps *steps_free(struct steps *s);
 
-/* The next kernels of one sequence, by shape; count of them get a position in the step, or
- * STEPS_NONE, and *done says of how many it is settled: the others have to come again, in front of
- * those that follow, unless this is the end. marks: where a step begins as far as the program
- * tells, or NULL. Positions are numbered through all sequences and stay what they are. */
+/* Gives each of the next count kernels of one sequence, known by their shapes, a position or
+ * STEPS_NONE. The first *done of them are settled; the caller has to pass the others again, in
+ * front of the kernels that follow, unless end is set. marks: 1 for each kernel at which the
+ * program's own marks begin a step; NULL: there are none. Positions are unique among all sequences
+ * and never change. */
 int steps_place(struct steps *s, uint64_t sequence, const uint32_t *shapes,
 		const unsigned char *marks, size_t count, int end, uint32_t *positions,
 		size_t *done);
 
 uint32_t steps_positions(const struct steps *s);
 
-/* Makes a position for kernels whose place is known otherwise; STEPS_NONE: there is none left. */
+/* Takes a new position, for the kernels of a graph's node. STEPS_NONE: no position is left. */
 uint32_t steps_take_position(struct steps *s);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A window's samples, metric by metric: the equations of positions, of samples that hold nothing
- * else; those of kernels without one, whose samples are read without what positions do in them; and
- * then each sample is divided among its kernels in proportion to what the solutions expect of each.
- * What kernels were given is their value: the samples' sum is kept, whatever a kernel's rate does
- * between its beginning and its end, and only samples at its borders depend on the solutions. */
+/* Attributes a window's samples, metric by metric. First the equations of positions are solved,
+ * from samples in which only kernels with positions ran. Then those of kernels without a position,
+ * from samples less what kernels with positions did in them. At last each sample is divided among
+ * its kernels in proportion to what the solutions expect of each, and the sum of its shares is a
+ * kernel's value. So the samples' sum is kept, however a kernel's rate varies over its time, and
+ * only samples at its borders depend on the solutions. */
 
 #include "client/attribution/attribution.h"
 
@@ -18,31 +19,32 @@
 /* A sample shows what flows without a kernel only if no kernel runs for so long before and after
  * it. */
 #define IDLE_NS 50000
-/* Less is no measure of what always flows: something may have run that nobody told of. */
+/* Less idle time does not show what is counted without kernels: unrecorded work may have run. */
 #define IDLE_LEAST_NS 10000000
 /* At least this part of a kernel's time must be in samples. */
 #define COVERED_LEAST 0.99
-/* At least so many samples of kernels with positions are needed to solve positions. */
+/* If fewer of the samples of kernels with positions hold these alone, all kernels become local. */
 #define CLEAN_LEAST 0.5
 /* The factor of the squared difference of least squares and division, in the variance. */
 #define MISFIT 0.5
 /* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
-/* A shift moves either a kernel's beginning or its end into what runs beside it. */
+/* Factor of the shift's error: a shift moves either a kernel's beginning or its end into its
+ * neighbour. */
 #define SHIFT M_SQRT1_2
-/* Of what a kernel has too much or too little the next has at most so much: of few kernels no more
- * can be told. */
+/* Limit of the correlation of successive kernels' deviations: few kernels cannot show more. */
 #define KEPT_MOST 0.95
-/* What profiles change of a value may be wrong by as much, and they do not resolve what a kernel
- * does in so much of its time: of a sample, up to and from so many ns on. */
+/* BEND: factor, in the variance, of the squared change of a value by profiles. RAMP: time at a
+ * kernel's ends that profiles do not resolve: 2 % of a sample up to RAMP_NS, and at least 1 %. */
 #define BEND 1
 #define RAMP_SHORT 0.02
 #define RAMP_NS 2000
 #define RAMP_LONG 0.01
-/* The shift of the clocks is known no better than this, if it is known. */
+/* Least error of a known shift of the clocks. */
 #define SHIFT_NS 100
-/* Rates that differ by less than this part show nothing of where one ends and the next begins. */
+/* If the rates of two kernels differ by less than this part, samples do not show where one ends and
+ * the next begins. */
 #define STEP_LEAST 0.1
 /* Kernels that are closer than this follow each other directly. */
 #define EDGE_GAP_NS 5000
@@ -118,10 +120,10 @@ void values_deinit(struct attribution *a)
 struct pass {
 	struct attribution *a;
 	struct metric *metric;
-	uint32_t index;	       /* of the metric */
-	uint64_t clean, mixed; /* counts of samples of kernels with positions only, and of samples
-				  with both kinds */
-	int64_t last_end_ns;   /* of kernels */
+	uint32_t index;	       /* number of the metric */
+	uint64_t clean, mixed; /* samples that hold only kernels with positions, and samples that
+				  hold both kinds */
+	int64_t last_end_ns;   /* latest end of the kernels so far */
 	size_t next;	       /* the next kernel to begin */
 };
 
@@ -155,7 +157,7 @@ static double rate_of(const struct metric *m, const struct window_kernel *k)
 	return solution_of(m, k) / (double)(k->k.end_ns - k->k.start_ns);
 }
 
-/* Counts what kinds of samples there are. */
+/* Counts samples by the kinds of their kernels, and marks kernels of crowded samples. */
 static int on_count(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -174,7 +176,8 @@ static int on_count(void *user, const struct window_cell *cell)
 	return 0;
 }
 
-/* Before the first record and after the last one it is not known what runs. */
+/* Adds up what samples far from all kernels count. Those before the first kernel and after the last
+ * one are left out, because nobody knows what ran then. */
 static int on_idle(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -196,7 +199,7 @@ static int on_idle(void *user, const struct window_cell *cell)
 	return 0;
 }
 
-/* As if every kernel spread its value evenly. */
+/* Adds the equation of a cell as if every kernel spread its value evenly over its time. */
 static int add_even(struct pass *p, const struct window_cell *cell)
 {
 	uint32_t unknowns[WINDOW_CROWD], count;
@@ -228,8 +231,8 @@ static int on_positions(void *user, const struct window_cell *cell)
 	return r == 0 && p->metric->profiles ? add_even(p, cell) : r;
 }
 
-/* What is not solved has no part of a sample, so that all of it would be given to kernels of the
- * other kind. */
+/* Does a sample hold both kinds of kernels, of which one is not solved? Its kernels would be given
+ * nothing, and those of the other kind the whole sample. */
 static int is_half_solved(const struct metric *m, const struct window *w,
 			  const struct window_cell *cell)
 {
@@ -242,7 +245,8 @@ static int is_half_solved(const struct metric *m, const struct window *w,
 	return locals > 0 && locals < cell->count;
 }
 
-/* A sample's value without the part of kernels with positions. */
+/* Adds the equation of a sample's local kernels: its value without the part of kernels with
+ * positions. */
 static int on_locals(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -270,8 +274,9 @@ static int on_locals(void *user, const struct window_cell *cell)
 	return normal_add(&p->metric->locals, unknowns, coefficients, count, value);
 }
 
-/* What is left of a sample tells how far the ends of its kernels are off, if its rate changes
- * there: else it is left for other reasons, and would be taken for ends that are off by far. */
+/* If the rate changes between a sample's kernels, its residual (left) shows how wrong the times of
+ * their ends are. If not, the residual has other causes, and would look like ends that are wrong by
+ * far. */
 static void note_edges(struct metric *m, const struct window *w, const struct window_cell *cell,
 		       double left)
 {
@@ -282,7 +287,7 @@ static void note_edges(struct metric *m, const struct window *w, const struct wi
 		const struct window_kernel *k = &w->kernels[cell->kernels[i]];
 		double from = rate_of(m, before), to = rate_of(m, k);
 
-		/* By way of nothing where there is a gap. */
+		/* In a gap between two kernels the rate falls to 0 and rises again. */
 		steps += before->k.end_ns + EDGE_GAP_NS > k->k.start_ns ? (to - from) * (to - from)
 									: from * from + to * to;
 		rates += (from * from + to * to) / 2;
@@ -347,7 +352,7 @@ static int number_locals(struct attribution *a, size_t samples)
 	return r;
 }
 
-/* r: of a solution. */
+/* r: result of normal_solve(). */
 static enum attribution_state why_unsolved(const struct attribution *a, int r)
 {
 	return r <= 0		   ? ATTRIBUTION_MEASURED
@@ -355,7 +360,7 @@ static enum attribution_state why_unsolved(const struct attribution *a, int r)
 				   : ATTRIBUTION_CROWDED;
 }
 
-/* The same without profiles. What only a profile tells apart counts as not told apart. */
+/* Solves for even rates. Positions that only profiles tell apart get an infinite inverse too. */
 static int solve_evens(struct metric *m)
 {
 	int r = normal_solve(&m->evens, m->even, m->even_inverse);
@@ -434,7 +439,7 @@ int values_attribute(struct attribution *a, size_t samples)
 	return r;
 }
 
-/* What profiles do not resolve of the ends of kernels, in ns. */
+/* The time at a kernel's ends that profiles do not resolve, in ns. */
 static double ramp_of(const struct attribution *a)
 {
 	double sample = a->shapes.sample_ns;
@@ -445,7 +450,7 @@ static double ramp_of(const struct attribution *a)
 /* By how much the rate changes where a kernel begins and where it ends. */
 struct steps_beside {
 	double begin, end;
-	int is_beside; /* another kernel */
+	int is_beside; /* another kernel runs directly before or after */
 };
 
 static struct steps_beside steps_beside(const struct attribution *a, const struct metric *m,
@@ -464,9 +469,9 @@ static struct steps_beside steps_beside(const struct attribution *a, const struc
 	};
 }
 
-/* What a kernel's value would change by if its beginning and its end were off by as much as samples
- * are in which one kernel ends and another begins: this does not average out over steps. Beside
- * another kernel, its ends may have been given to that one. */
+/* By how much a kernel's value changes if its beginning and end are as wrong as the residuals of
+ * samples with several kernels suggest: this does not average out over steps. A kernel directly
+ * before or after it may also have been given what it did at its ends. */
 static double edge_of(const struct attribution *a, const struct metric *m, size_t kernel,
 		      const struct steps_beside *s)
 {
@@ -483,14 +488,15 @@ struct finding {
 	double given, solved;	   /* by division of samples, and by least squares */
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
-	double steps, shift_part; /* of the rate at both ends, which the shift moves; and tally's */
-	double drift;		  /* a variance */
-	double bend;		  /* what profiles change of the value */
+	double steps, shift_part; /* steps of the rate at both ends, which the shift moves;
+				     tally.shift_part */
+	double drift;		  /* variance of the mean, drift_of() */
+	double bend;		  /* change of the value by profiles */
 	enum attribution_state unsolved;
 };
 
-/* It is too short to tell where its error is more than half of it, and more than a tenth of what
- * kernels move in such a time. */
+/* Sets value, error and state. A kernel is too short if its error is more than half of its value,
+ * and more than a tenth of what kernels move on average in its time. */
 static void judge(const struct metric *m, const struct finding *f, struct attribution_value *v)
 {
 	double misfit = f->given - f->solved;
@@ -589,7 +595,8 @@ void values_tell(struct attribution *a, size_t kernel)
 			struct finding f = {
 				.given = given,
 				.solved = m->local_solution[k->unknown],
-				/* Few samples each have their own unknown nearly for themselves. */
+				/* A kernel with few samples fits these nearly alone, so its
+				 * residual is too small. */
 				.residual =
 					m->local_residual[k->unknown] * (1 + FREEDOM * diagonal),
 				.diagonal = diagonal,
@@ -617,7 +624,7 @@ static int compare_shapes(const void *x, const void *y, void *user)
 	return p < q ? -1 : p > q;
 }
 
-/* Positions order[0] to order[n - 1] are all of one shape. */
+/* Sets shift_part of the positions order[0] to order[n - 1], which are all of one shape. */
 static void share_shift(struct tally *tallies, const uint32_t *order, uint32_t n)
 {
 	double begin = 0, end = 0, squares = 0;
@@ -657,8 +664,9 @@ int values_share_shift(struct attribution *a)
 	return 0;
 }
 
-/* What a sample has of several kernels is divided among them as the solution has it, and what it
- * has beside that may be of any: that part of the variance is not the kernels'. */
+/* The standard deviation of the values of a position's kernels. The residual of a sample that
+ * several kernels share may belong to any of them: shared is the variance from that, and not the
+ * kernels' own. */
 static double spread_of(const struct tally *t)
 {
 	double variance = t->count > 1 ? t->given_m2 / (t->count - 1) - t->shared / t->count : 0;
@@ -666,8 +674,8 @@ static double spread_of(const struct tally *t)
 	return variance > 0 ? sqrt(variance) : 0;
 }
 
-/* The variance of the mean of what a position's kernels were given, of which each has a part of
- * what the one before it has too much or too little (autoregression of the first order). */
+/* The variance of the mean of what a position's kernels were given, where each kernel repeats a
+ * part of the deviation of the one before it (autoregression of the first order). */
 static double drift_of(const struct tally *t)
 {
 	double kept = t->given_m2 > 0 ? fmax(0, fmin(t->products / t->given_m2, KEPT_MOST)) : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels and samples come in the order of their starts, so one pass over them finds all that
- * overlap: kernels enter when they have begun before the sample's end, and leave when they ended
- * before its start. Times were checked when they came: the arithmetic cannot overflow. */
+/* Kernels and samples come in the order of their starts, so one pass finds the kernels that overlap
+ * each sample: a kernel enters the list of running kernels when it has begun before a sample's end,
+ * and leaves it when it has ended before a sample's start. attribution.c has checked all times, so
+ * that no difference overflows. */
 
 #include "client/attribution/window.h"
 
@@ -12,9 +13,10 @@
 #include <string.h>
 
 #define TIMES_MOST 1024
-/* Kernels at once: each is looked at for each sample. */
+/* Most kernels that run at once, because each is looked at for each sample. */
 #define RUNNING_MOST 1024
-/* Operations of effort.h: of a sample, of one that runs, and of one whose part is calculated. */
+/* Costs in operations of effort.h: of a sample, of a kernel that runs, and of a kernel whose part
+ * is calculated. */
 #define SAMPLE_COST 20
 #define RUNNING_COST 1
 #define PART_COST 8
@@ -76,8 +78,8 @@ int window_add_sample(struct window *w, int64_t start_ns, int64_t end_ns, const 
 	return 0;
 }
 
-/* Times that overlap or touch become one. Above the limit the last one is extended, as by one that
- * comes too late: more is left out than need be, but nothing is invented. */
+/* Times that overlap or touch become one. Beyond the limit, or by a time out of order, the last one
+ * is extended: more samples are left out than necessary, but no value becomes wrong. */
 static int add_time(struct window_times *t, int64_t start_ns, int64_t end_ns)
 {
 	size_t room = t->room ? t->room * 2 : 16;
@@ -139,11 +141,11 @@ void window_forget_times(struct window *w, int64_t before_ns)
 	forget(&w->away, before_ns);
 }
 
-/* Those that run at some time of the sweep. */
+/* The kernels that run in the present sample of the sweep. */
 struct running {
 	uint32_t *kernels;
 	size_t used, room, next;
-	int64_t crowded_until_ns; /* the end of those there was no room for */
+	int64_t crowded_until_ns; /* latest end of the kernels for which there was no room */
 };
 
 static int running_update(struct running *r, const struct window *w, int64_t start_ns,
