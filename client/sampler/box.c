@@ -10,10 +10,10 @@
 #include "proto/base/clean.h"
 #include "proto/base/denied_calls.h"
 
-/* What no library needs to enable, read and disable counters. It is denied and not punished, and
- * everything else is allowed, because nobody knows which calls another release of NVIDIA's
- * libraries makes: files, devices, threads, memory, local sockets. An io_uring would get around the
- * filter. */
+/* Calls that no library needs to enable, read and disable counters. They fail with EPERM but do not
+ * end the process, and all others are allowed (files, devices, threads, memory, local sockets),
+ * because nobody knows which calls another release of NVIDIA's libraries makes. An io_uring would
+ * get around the filter. */
 static const int denied[] = {
 	NVIDIA_DENIED_CALLS,	  SCMP_SYS(execve),	     SCMP_SYS(execveat),
 	SCMP_SYS(io_uring_setup), SCMP_SYS(kexec_file_load),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* To be called once NVIDIA's libraries are open: whoever takes them over cannot make the sampler,
- * in all of its threads, another program, look into other processes or reach a network. Does
- * nothing where the kernel has no filters, or an injected permit would not ask the daemon under
- * one. */
+/* Installs a seccomp filter in all threads, once NVIDIA's libraries are open: whoever takes these
+ * over cannot execute another program, look into other processes or reach a network. Does nothing
+ * if the kernel has no such filters, or libgpuctr-permit.so would not ask the daemon under one. */
 void box_enter(void);

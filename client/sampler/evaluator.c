@@ -27,7 +27,7 @@ static void *work(void *data)
 
 			pthread_mutex_unlock(&e->lock);
 			result = evaluate_image(e->host, image, metrics);
-			(void)image_empty(image); /* else who uses it again does */
+			(void)image_empty(image); /* else its next user does */
 			pthread_mutex_lock(&e->lock);
 			e->result = result;
 			e->image = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A thread that evaluates the samples of one image while CUPTI decodes others into another. To
- * decode a sample takes 3.8 to 5.5 us and to evaluate it 1.9 to 2.9 (H200, by host): in one thread
- * that is up to 0.95 of a core at 10 us, with none left for a moment in which the host is slow, and
- * 5 % of the samples of five minutes were lost that way. */
+/* A thread that evaluates the samples of one image while CUPTI decodes samples into another image.
+ * CUPTI takes 3.8 to 5.5 us to decode a sample and 1.9 to 2.9 us to evaluate it (H200, depending on
+ * the host). One thread for both uses up to 0.95 of a core at 10 us, with no reserve for moments in
+ * which the host is slow: it lost 5 % of the samples of five minutes. */
 
 #include <pthread.h>
 
@@ -13,13 +13,13 @@
 
 struct evaluator {
 	const struct host
-		*host; /* borrowed; nobody else evaluates with it while an image is given */
+		*host; /* borrowed; while an image is given, only the thread evaluates with it */
 	pthread_t thread;
-	bool has_thread; /* else nothing may be given */
+	bool has_thread; /* false: evaluator_give() may not be called */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* under the lock */
-	struct image *image; /* that is evaluated; NULL: none */
+	/* protected by lock: */
+	struct image *image; /* being evaluated; NULL: none */
 	const struct metrics_set *metrics;
 	CUptiResult result;
 	bool ends;
@@ -28,12 +28,13 @@ struct evaluator {
 /* Zero-initialised by the caller. */
 void evaluator_start(struct evaluator *e, const struct host *host);
 void evaluator_end(struct evaluator *e);
-/* The image and the metrics are the evaluator's until evaluator_wait(). One at a time. The image is
- * empty then, if it could be emptied. */
+/* Hands an image and its metrics to the thread, which alone uses them until evaluator_wait(). One
+ * image at a time. The thread also empties the image, if image_empty() can. */
 void evaluator_give(struct evaluator *e, struct image *image, const struct metrics_set *metrics);
-/* CUPTI's result. Samples before image->evaluated have values. */
+/* Waits until the image is evaluated. Returns CUPTI's result; samples before image->evaluated have
+ * values. */
 CUptiResult evaluator_wait(struct evaluator *e);
 
-/* The same at once: samples that have times are given values. */
+/* Evaluates in the calling thread: gives values to the samples that have times. */
 CUptiResult evaluate_image(const struct host *host, struct image *m,
 			   const struct metrics_set *metrics);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-	LOOKS_AFTER = 64, /* so many times once whether samples have changed more */
-	LOOKED_AT = 256,  /* of those behind them */
+	LOOKS_AFTER = 64, /* one check in so many calls, for changes behind the samples */
+	LOOKED_AT = 256,  /* samples that this check compares */
 };
 
 bool image_init(struct image *m, const struct image_layout *layout, size_t n_metrics)
@@ -37,7 +37,7 @@ static uint8_t *sample(const struct image *m, size_t i)
 	return m->data + m->layout.head + i * m->layout.sample;
 }
 
-/* From sample i on, so many. */
+/* Do the samples from i on, `most` at most, equal this one? */
 static bool are_alike(const struct image *m, const uint8_t *one, size_t i, size_t most)
 {
 	size_t end = m->layout.room - i < most ? m->layout.room : i + most;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The memory that CUPTI decodes samples into, and what is known of those in it. CUPTI's own
- * initialisation of a counter data image writes all of it (3 KB a sample of dram__bytes_*, 0.2 us
- * each). So what it has written is kept, and copied over what samples have changed. That is the
- * head and one sample, because those of an empty image are alike (CUPTI 2025.3); an image where
- * they are not is left to CUPTI. */
+/* The memory into which CUPTI decodes samples (a counter data image), with their times and values.
+ * When CUPTI initialises an image, it writes all of it (3 KB for each sample of dram__bytes_*, 0.2
+ * us each). So image_keep() keeps the head and one sample of what CUPTI has written, and
+ * image_empty() copies them over all that has changed. One sample is enough, because the samples of
+ * an empty image are alike (CUPTI 2025.3); where they are not, CUPTI initialises the image each
+ * time. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct image_layout {
-	size_t head, sample; /* bytes, one behind the other */
+	size_t head, sample; /* bytes of the head, and of each sample behind it */
 	uint32_t room;	     /* samples */
 };
 
@@ -20,24 +21,24 @@ struct image {
 	uint8_t *data; /* NULL: there is none */
 	size_t bytes;
 	struct image_layout layout;
-	uint8_t *kept;	    /* NULL: nothing is */
-	bool is_empty;	    /* as after initialisation */
-	unsigned n_emptied; /* times */
-	bool is_spread;	    /* samples change what lies behind them, too */
+	uint8_t *kept;	    /* initial head and sample; NULL: none */
+	bool is_empty;	    /* data is as after initialisation */
+	unsigned n_emptied; /* times that the image was emptied */
+	bool is_spread;	    /* decoding also changes bytes behind the samples */
 
 	size_t n, all;			/* samples that are complete, and those that have begun */
-	size_t timed, evaluated, taken; /* of these so many have times, have values, were told */
-	int64_t (*times)[2];		/* of each, begin and end in ns */
-	double *values;			/* of each, one for each metric */
+	size_t timed, evaluated, taken; /* samples with times, with values, passed on */
+	int64_t (*times)[2];		/* begin and end of each sample */
+	double *values;			/* of each sample, one for each metric */
 	size_t n_metrics;
 };
 
-/* Zeros. False: out of memory. */
+/* Allocates a zeroed image. False: out of memory. */
 bool image_init(struct image *m, const struct image_layout *layout, size_t n_metrics);
 void image_deinit(struct image *m);
-/* It was initialised: what is there is kept. */
+/* Keeps the initial state; call it when CUPTI has initialised the image. */
 void image_keep(struct image *m);
-/* What was kept is there again. False: nothing was kept, and nothing has changed. */
+/* Restores the initial state. False: none was kept, and the image is unchanged. */
 bool image_empty(struct image *m);
-/* An empty one, for the next samples: those that it held are forgotten. */
+/* Makes an emptied image ready for the next samples: forgets those that it held. */
 void image_begin(struct image *m);

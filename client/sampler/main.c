@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpuctr-sampler: samples the counters of one GPU, and writes them to standard output as stream.h
- * has it. It knows nothing of a daemon: where the driver refuses the counters, `gpuctr-client
- * permit -- gpuctr-sampler ...` has them.
+/* gpuctr-sampler: samples the counters of one GPU, and writes them to standard output in the format
+ * of stream.h. It does not know the daemon: where the driver refuses the counters, run it as
+ * `gpuctr-client permit -- gpuctr-sampler ...`.
  *
- * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, when who holds the other end of a pipe at its
- * standard input or output is gone, or after --duration; what was sampled until then is written,
- * and the end with its reason. A reader that is too slow loses samples and is told how many. Where
- * samples or the end cannot be written (no room on the disk, a reader that has stopped), it fails.
- */
+ * It ends at SIGINT, SIGQUIT, SIGTERM and SIGHUP, after --duration, or when the other end of a pipe
+ * at its standard input or output is closed. It then writes the samples until then, and the end
+ * with its reason. A reader that is too slow loses samples, and the stream says how many. If
+ * samples or the end cannot be written (no room on the disk, a reader that has stopped), the
+ * program fails. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +51,8 @@ struct sampler {
 	uint64_t flushed_ns, cpu_before_ns;
 	int signals;
 	int life;      /* a pipe at standard input; -1: there is none */
-	int out_flags; /* of standard output as we found it */
-	int out_error; /* of standard output; EPIPE: nobody reads; 0: none */
+	int out_flags; /* flags of standard output as the program found it */
+	int out_error; /* error of standard output; EPIPE: nobody reads; 0: none */
 	bool quiet, ends;
 };
 
@@ -179,7 +179,7 @@ static int read_options(struct sampler *s, int argc, char **argv)
 
 /* --- output --- */
 
-/* Writes what goes without waiting. */
+/* Writes as much as it can without waiting. */
 static void write_some(struct sampler *s)
 {
 	struct buffer *out = &s->writer->out;
@@ -198,7 +198,7 @@ static void write_some(struct sampler *s)
 	}
 }
 
-/* The end reaches a reader that is slow, but not one that has stopped. */
+/* Waits for a slow reader, LAST_WORD_MS at most, so that it gets the end of the stream. */
 static void write_rest(struct sampler *s)
 {
 	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
@@ -222,7 +222,7 @@ static void prepare_output(struct sampler *s)
 
 /* --- the loop --- */
 
-/* Before any thread of the vendor's is made: all of them have the mask. */
+/* Called before NVIDIA's libraries make threads, so that all of these inherit the mask. */
 static void prepare_signals(struct sampler *s)
 {
 	static const int ends[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
@@ -233,7 +233,7 @@ static void prepare_signals(struct sampler *s)
 		sigaddset(&set, ends[i]);
 	}
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* images are files in memory, if they may be */
+	signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of a file's size then fails */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -352,8 +352,8 @@ static void say_why(const struct sampler *s)
 	}
 }
 
-/* What was sampled could not all be written; a reader that is gone wanted no more. Returns 0 or the
- * exit status. */
+/* Checks that all samples were written. A reader that is gone wants no more, so EPIPE is no
+ * failure. Returns 0 or the exit status. */
 static int refuse_unwritten(struct sampler *s, int ended)
 {
 	struct refusal *r = &s->refusal;
@@ -410,7 +410,7 @@ int main(int argc, char **argv)
 	int code;
 
 	standard_hold();
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* whatever CUPTI may start */
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* for programs that CUPTI may start */
 	code = read_options(&s, argc, argv);
 	if (code >= 0) {
 		return code;

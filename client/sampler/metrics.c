@@ -6,14 +6,14 @@
 
 #include "proto/base/clean.h"
 
-/* The hardware's buffer holds the counters of one pass. Which metrics fit together CUPTI's schedule
- * tells alone, so they are tried one after the other, 1 ms each.
+/* The hardware's buffer holds the counters of one pass. Only CUPTI's schedule shows which metrics
+ * fit into one pass, so metrics are tried one after the other, 1 ms each.
  *
- * A sample of metrics of the SMs has a value for each SM and takes far longer to decode, so it is
- * not to be had as often. Where sets take turns, and nobody has said how long the interval is, such
- * metrics are apart, and leave the others their short interval. */
+ * A sample of metrics of SMs has a value for each SM and takes far longer to decode, so it needs a
+ * longer interval. Where sets take turns and the user gave no interval, these metrics have sets of
+ * their own, so that the others keep their short interval. */
 
-/* 0: no such configuration. */
+/* Number of passes; 0: CUPTI makes no such configuration. */
 static size_t passes_of(struct host *h, const char *const *metrics, size_t n)
 {
 	struct host_metrics set = { metrics, n };
@@ -49,7 +49,7 @@ static int refuse_unknown(struct host *h, const char *const *metrics, size_t n, 
 	return r->code;
 }
 
-/* Names what does not fit beside the metrics before it. */
+/* Names the metrics that do not fit beside those before them. */
 static int refuse_passes(struct host *h, const char *const *metrics, size_t n, size_t passes,
 			 struct refusal *r)
 {
@@ -103,7 +103,7 @@ static int refuse_alone(struct host *h, const char *name, struct refusal *r)
 	return r->code;
 }
 
-/* Into the first set that it fits, or a new one. */
+/* Adds a metric to the first set into which it fits, or to a new one. */
 static int add_to_set(struct host *h, const char *name, bool apart, struct metrics_set *sets,
 		      size_t *n, size_t *ret, struct refusal *r)
 {

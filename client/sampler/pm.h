@@ -12,27 +12,27 @@ struct pm {
 	int device;
 	CUpti_PmSampling_Object *object; /* NULL: not enabled */
 	bool is_started;
-	uint32_t room; /* of the layout that was asked for last */
+	uint32_t room; /* samples in the layout of the last pm_layout() */
 };
 
 CUptiResult pm_enable(struct pm *pm);
 CUptiResult pm_disable(struct pm *pm);
-/* buffer_bytes: of the hardware's buffer. */
+/* buffer_bytes: size of the hardware's buffer. */
 CUptiResult pm_configure(struct pm *pm, const struct host_config *config, size_t buffer_bytes,
 			 uint64_t interval_ns);
 CUptiResult pm_start(struct pm *pm);
 CUptiResult pm_stop(struct pm *pm);
 
-/* Of an image with room for so many samples. */
+/* Asks for the layout of an image with room for so many samples. */
 CUptiResult pm_layout(struct pm *pm, const struct metrics_set *metrics, uint32_t samples,
 		      struct image_layout *ret);
-/* Writes all of it. CUPTI lays images out for what it was asked for last, so metrics are those of
- * the last pm_layout(), and so is the layout. */
+/* Initialises the whole image. CUPTI uses the metrics and the layout of the last pm_layout(), so
+ * that call has to be for this image. */
 CUptiResult pm_init_image(const struct pm *pm, struct image *image);
-/* Moves samples into the image. *ret_overflows: the hardware's buffer ran over. */
+/* Moves samples into the image. *ret_overflows: the hardware's buffer overflowed. */
 CUptiResult pm_decode(const struct pm *pm, struct image *image, bool *ret_is_full,
 		      bool *ret_overflows);
-/* Those in the image. */
+/* Counts the samples in the image: complete ones, and all that have begun. */
 CUptiResult pm_count(const struct pm *pm, const struct image *image, size_t *ret_complete,
 		     size_t *ret_all);
 CUptiResult pm_times(const struct pm *pm, const struct image *image, size_t sample,

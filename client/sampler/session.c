@@ -18,48 +18,47 @@
  * so a second thread evaluates (evaluator.h). Decoding into an image that holds samples costs more,
  * so an image is emptied after each drain.
  *
- * An image that becomes full costs samples: behind the 100 to 600 samples that the next image gets
- * at once, as many are missing (H100, CUPTI 2025.3). So it has room for a third of a second, and
- * one that was full all the same doubles. An image whose last sample is incomplete cannot be
- * emptied without losing that one. Once it is half full it is looked at several times in a drain,
- * because a sample is soon complete, and once it is three quarters full it is emptied all the same.
+ * A full image costs samples: the next image gets 100 to 600 samples at once, and as many are
+ * missing behind these (H100, CUPTI 2025.3). So an image has room for a third of a second, and
+ * doubles if it was full all the same. Emptying an image whose last sample is incomplete loses this
+ * sample. Once such an image is half full, a drain looks at it several times, because the sample is
+ * soon complete; once it is three quarters full, it is emptied all the same.
  *
- * The first sample after Start begins at some earlier time, so it is left out. When the buffer runs
- * over, CUPTI says OUT_OF_MEMORY or sets a flag, and how many samples are missing nobody knows: so
- * sampling begins anew, and the gap's length in time tells how many. Counters that were taken away
- * show as an error, or as samples that come no more.
+ * The first sample after Start begins at some earlier time, so it is left out. When the buffer
+ * overflows, CUPTI returns OUT_OF_MEMORY or sets a flag, but not how many samples are missing. So
+ * sampling begins anew, and the length of the gap gives their number. When the driver takes the
+ * counters away, CUPTI returns an error, or no samples come any more.
  *
- * Samples have the machine's clock, and the stream's times never go back. When the clock is set
- * back, the samples that come until it is where it was are lost, and counted one by one.
+ * Samples have times of the machine's clock, and times in the stream never go back. When the clock
+ * is set back, samples are lost, and counted one by one, until it has reached its former time.
  *
- * What samples take to be decoded goes by their size: a few us with metrics of the memory, tens
- * with those of 132 SMs, 26 KB each. At 200 us none of four runs lost more than three of these, at
- * 100 us one of four lost 3 % (H100, H200). So where nobody has said how long the interval is, such
- * metrics are given 200 us or more, and it doubles when samples run over although nothing has held
- * us up, or come faster than they are decoded for a second. Samples of the L2 cache, 6 KB each,
- * were decoded at 76,000 a second (H100).
+ * The time to decode a sample grows with its size: a few us for metrics of the memory, tens of us
+ * for metrics of 132 SMs, 26 KB each. At 200 us none of four runs lost more than three such
+ * samples, at 100 us one of four lost 3 % (H100, H200). So unless the user gave an interval,
+ * metrics of SMs get 200 us or more. The interval doubles when the buffer overflows although
+ * nothing has delayed this process, or when samples come faster than they are decoded for a second.
+ * Samples of the L2 cache, 6 KB each, were decoded at 76,000 a second (H100).
  *
- * Sets of metrics take turns. An object that was configured for a set goes on with that set or
- * gives no samples (H200, CUPTI 2025.3), so each turn has an object of its own, which takes 0.4 to
- * 0.6 s. Turns are of uneven length, lest they go with the steps of a program. What fails while one
- * object is changed for another may succeed in a moment (another profiler looked which counters
- * there are, the daemon was replaced), so it is tried again for two seconds, from drain to drain.
- */
+ * Sets of metrics take turns. A CUPTI object that was configured for one set cannot change to
+ * another: it goes on with the first or gives no samples (H200, CUPTI 2025.3). So each turn makes a
+ * new object, which takes 0.4 to 0.6 s. Turns are of uneven length, so that they do not follow the
+ * steps of a program. A change of objects that fails may succeed a moment later (another profiler
+ * listed counters, the daemon was replaced), so each drain tries it again, for two seconds. */
 
 enum {
 	SAMPLES_FIRST = 32768,
-	SAMPLES_OF_SETS = 16384, /* of each of several sets */
+	SAMPLES_OF_SETS = 16384, /* in an image, if there are several sets */
 	SAMPLES_MIN = 64,
 	OVERFLOWS_MAX = 3,
 	SILENT_INTERVALS = 200,
 	FIRST_INTERVALS = 4,	   /* until the first sample comes, at most */
-	SIZED_SAMPLES = 1024,	   /* for the size of one */
-	SMALL_SAMPLE_BYTES = 8192, /* those of metrics that are not of SMs are below */
+	SIZED_SAMPLES = 1024,	   /* in a layout that only gives the size of one */
+	SMALL_SAMPLE_BYTES = 8192, /* samples of metrics that are not of SMs are smaller */
 	DECODED_NS_PER_BYTE = 8,
-	SMALL_NS_PER_BYTE = 3, /* of these */
+	SMALL_NS_PER_BYTE = 3, /* for small samples */
 	DRAIN_MIN_MS = 30,
 	DRAIN_MAX_MS = 100,
-	DRAIN_SAMPLES = 100, /* come between two drains, of long intervals */
+	DRAIN_SAMPLES = 100, /* between two drains, at long intervals */
 	LOOKS = 8,	     /* in a drain, at an incomplete sample */
 	LOOK_PAUSE_NS = 50000,
 };
@@ -68,15 +67,15 @@ enum {
 #define IMAGE_MAX_BYTES (UINT64_C(256) << 20)
 #define SHORT_INTERVAL_NS 20000
 #define USUAL_INTERVAL_NS 10000
-#define LONGEST_INTERVAL_NS (20 * CLOCK_NS_PER_MS) /* that is tried where samples run over */
-#define OVERFLOWS_APART_NS CLOCK_NS_PER_S	   /* more often, and samples do not keep up */
-#define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* longer between two drains: not our doing */
-#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* what is left in the buffer then is missing */
+#define LONGEST_INTERVAL_NS (20 * CLOCK_NS_PER_MS) /* longest that is tried after overflows */
+#define OVERFLOWS_APART_NS CLOCK_NS_PER_S	   /* closer overflows count as in a row */
+#define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* a later drain was delayed by others */
+#define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* samples still in the buffer then are lost */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
-/* Of a drain: then turns, signals and the end are looked after. */
+/* Longest drain; turns, signals and the end are handled after it. */
 #define DRAIN_MOST_NS (200 * CLOCK_NS_PER_MS)
 #define BEHIND_NS CLOCK_NS_PER_S
-#define CHANGE_NS (2 * CLOCK_NS_PER_S) /* for so long it is tried */
+#define CHANGE_NS (2 * CLOCK_NS_PER_S) /* for so long a change is tried */
 #define CHANGE_AGAIN_NS (100 * CLOCK_NS_PER_MS)
 
 static uint64_t buffer_bytes(const struct session *s)
@@ -91,7 +90,7 @@ static int refuse(const struct session *s, CUptiResult result, const char *call,
 	return refuse_call(&s->host, &s->vendor, result, call, buffer_bytes(s), r);
 }
 
-/* While sampling: what fails then was taken away, but for what is known to be otherwise. */
+/* Explains a failure while sampling: with most results the counters were taken away. */
 static int cut_off(const struct session *s, CUptiResult result, const char *call, struct refusal *r)
 {
 	if (result == CUPTI_ERROR_HARDWARE_BUSY || result == CUPTI_ERROR_OUT_OF_MEMORY) {
@@ -192,7 +191,7 @@ static CUptiResult init_image(struct session *s, struct image *m)
 	return result;
 }
 
-/* If there is no memory for it, the present one stays. */
+/* Replaces the image. If there is no memory for the new one, the present one stays. */
 static CUptiResult make_image(struct session *s, struct image *m, uint32_t room)
 {
 	struct image_layout layout;
@@ -210,7 +209,7 @@ static CUptiResult make_image(struct session *s, struct image *m, uint32_t room)
 	return init_image(s, m);
 }
 
-/* From here on samples are decoded into this one. */
+/* Empties this image. From here on CUPTI decodes samples into it. */
 static CUptiResult use_image(struct session *s, struct image *m)
 {
 	CUptiResult result = CUPTI_SUCCESS;
@@ -241,7 +240,8 @@ static CUptiResult make_first_image(struct session *s, struct image *m)
 	return result == CUPTI_SUCCESS ? make_image(s, m, room) : result;
 }
 
-/* Those of an earlier turn serve again, but were initialised for another object of CUPTI's. */
+/* Makes the set's image, or initialises again that of an earlier turn, which had another CUPTI
+ * object. */
 static CUptiResult prepare_images(struct session *s)
 {
 	struct image *first = s->set->image = &s->set->images[0];
@@ -263,8 +263,8 @@ static CUptiResult prepare_images(struct session *s)
 	return result == CUPTI_SUCCESS ? use_image(s, first) : result;
 }
 
-/* With more room, if the present one was full; without memory for that, as it is. NULL: there is
- * one image only, because nobody evaluates it meanwhile, or sets take turns, each with its own. */
+/* The set's other image, with more room if the present one was full and there is memory. NULL:
+ * there is only one image, because no thread evaluates, or sets take turns, each with its own. */
 static struct image *other_image(struct session *s, bool is_full)
 {
 	struct image *m = s->set->image;
@@ -281,7 +281,7 @@ static struct image *other_image(struct session *s, bool is_full)
 	return other->data ? other : NULL;
 }
 
-/* The set whose turn it is, of an object that was enabled. *ret_call: what failed. */
+/* Configures the enabled object for the set whose turn it is. *ret_call: the call that failed. */
 static CUptiResult configure(struct session *s, const char **ret_call)
 {
 	CUptiResult result =
@@ -295,7 +295,7 @@ static CUptiResult configure(struct session *s, const char **ret_call)
 	return result;
 }
 
-/* By the size of a sample. */
+/* Unless the user gave an interval, chooses one by the size of a sample. */
 static CUptiResult choose_interval(struct session *s, struct session_set *set)
 {
 	struct image_layout layout;
@@ -377,7 +377,7 @@ static CUptiResult start(struct session *s)
 	return pm_start(&s->pm);
 }
 
-/* Between half of it and one and a half. */
+/* Sets the end of the turn: after half to one and a half of the mean turn. */
 static void time_turn(struct session *s)
 {
 	uint64_t turn = s->options->turn_ns, random = 0;
@@ -398,7 +398,8 @@ int session_start(struct session *s, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
 }
 
-/* How many samples are missing until start_ns, besides those that were counted already. */
+/* How many samples are missing between the last one and start_ns, besides those that were counted
+ * already. */
 static uint64_t missing(const struct session *s, int64_t start_ns)
 {
 	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->set->interval_ns;
@@ -435,7 +436,7 @@ static void tell_sample(struct session *s, struct sampler_writer *w, const int64
 	s->end_ns = end_ns;
 }
 
-/* Those that have values. */
+/* Writes the samples that have values. */
 static void tell_samples(struct session *s, struct sampler_writer *w, struct image *m)
 {
 	bool any = false;
@@ -453,7 +454,7 @@ static void tell_samples(struct session *s, struct sampler_writer *w, struct ima
 	}
 }
 
-/* The samples of the image that was given to the evaluator. */
+/* Writes the samples of the image that the evaluator has, when it is done. */
 static CUptiResult collect(struct session *s, struct sampler_writer *w)
 {
 	struct image *m = s->given;
@@ -468,7 +469,8 @@ static CUptiResult collect(struct session *s, struct sampler_writer *w)
 	return result;
 }
 
-/* The image is evaluated while the next samples are decoded into the other one. */
+/* Has the thread evaluate the image while CUPTI decodes the next samples into the other one.
+ * Without another image, evaluates it here. */
 static CUptiResult give_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	struct image *m = s->set->image, *other = other_image(s, is_full);
@@ -519,7 +521,7 @@ static CUptiResult take_image(struct session *s, struct sampler_writer *w, bool 
 	return result;
 }
 
-/* Stopped: sampling goes on with the set whose turn it is, in another object. */
+/* Starts sampling, which was stopped, in a new object, for the set whose turn it is. */
 static CUptiResult go_on(struct session *s, const char **ret_call)
 {
 	CUptiResult result = s->pm.object ? pm_disable(&s->pm) : CUPTI_SUCCESS;
@@ -546,7 +548,8 @@ static void tell_set(const struct session *s, struct sampler_writer *w, uint64_t
 	sampler_writer_set(w, &told);
 }
 
-/* Since change_ns nothing is sampled. The time that it takes is no silence: none could come. */
+/* Changes to a new object; nothing was sampled since change_ns. This time does not count as
+ * silence, because no samples could come. */
 static int change(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	const char *call;
@@ -590,7 +593,7 @@ static int begin_anew(struct session *s, struct sampler_writer *w, bool was_held
 		s->set->interval_ns *= 2;
 		return change(s, w, r);
 	}
-	s->set->image->all = s->set->image->layout.room; /* what a failed call has written */
+	s->set->image->all = s->set->image->layout.room; /* the failed call may have written any */
 	result = result == CUPTI_SUCCESS ? use_image(s, s->set->image) : result;
 	result = result == CUPTI_SUCCESS ? start(s) : result;
 	return result == CUPTI_SUCCESS ? 0
@@ -605,7 +608,7 @@ static bool is_silent(const struct session *s)
 	return clock_now_ns() - s->progress_ns > patience;
 }
 
-/* At the end: there should have been some. */
+/* At the end: has no sample come in a time in which some should have? */
 static bool was_silent(const struct session *s)
 {
 	uint64_t patience = CLOCK_NS_PER_S + FIRST_INTERVALS * s->set->interval_ns;
@@ -613,7 +616,8 @@ static bool was_silent(const struct session *s)
 	return s->end_ns == 0 && clock_now_ns() - s->progress_ns > patience;
 }
 
-/* What was sampled until it was stopped, at stopped_ns. What is not to be had is missing. */
+/* Takes the samples until sampling stopped, at stopped_ns. Those that CUPTI does not give are
+ * counted as lost. */
 static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_t stopped_ns)
 {
 	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;
@@ -628,7 +632,7 @@ static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_
 	}
 	evaluated = collect(s, w);
 	s->overflows += overflows;
-	/* None has come since sampling began anew, or some are not to be had. */
+	/* No sample has come since sampling began anew, or CUPTI does not give all. */
 	if ((is_full || overflows || (s->skips && !s->turned)) && s->end_ns != 0 &&
 	    stopped_ns > s->end_ns) {
 		sampler_writer_lost(w, missing(s, stopped_ns));
@@ -656,7 +660,7 @@ static int turn(struct session *s, struct sampler_writer *w, struct refusal *r)
 	return change(s, w, r);
 }
 
-/* From the beginning of a drain to that of the next. */
+/* Time from the beginning of a drain to that of the next. */
 static uint64_t period_ns(const struct session *s)
 {
 	uint64_t ms = s->set->interval_ns * DRAIN_SAMPLES / CLOCK_NS_PER_MS;
@@ -670,8 +674,8 @@ uint64_t session_next_ns(const struct session *s)
 	return s->began_ns + period_ns(s);
 }
 
-/* Samples come faster than they are decoded. Whoever has chosen the interval may have them until
- * the buffer runs over. */
+/* Have samples come faster than they are decoded for too long? A user who gave the interval gets
+ * samples until the buffer overflows. */
 static bool falls_behind(struct session *s, bool is_full)
 {
 	uint64_t now = clock_now_ns();
@@ -680,7 +684,7 @@ static bool falls_behind(struct session *s, bool is_full)
 	return s->behind_ns != 0 && now > s->behind_ns + BEHIND_NS && s->options->interval_ns == 0;
 }
 
-/* After n looks of a drain: is there more to be had at once? */
+/* After n looks of a drain: should it look again at once? */
 static bool goes_on(const struct session *s, unsigned n, bool is_full, uint64_t by_ns)
 {
 	return n == 0 || (is_full ? clock_now_ns() < by_ns : s->has_incomplete && n < LOOKS);
@@ -738,7 +742,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 	const char *call = "cuptiPmSamplingStop";
 	CUptiResult result, evaluated;
 
-	if (!s->pm.is_started) { /* in the middle of a change, or never */
+	if (!s->pm.is_started) { /* no change of sets has succeeded since, or it never began */
 		*r = s->trouble;
 		return r->code;
 	}
@@ -747,7 +751,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 		call = "cuptiPmSamplingDecodeData";
 		result = take_rest(s, w, stopped_ns);
 	}
-	evaluated = collect(s, w); /* what is left if that failed */
+	evaluated = collect(s, w); /* take_rest() may have failed before */
 	result = result == CUPTI_SUCCESS ? evaluated : result;
 	return result == CUPTI_SUCCESS && !was_silent(s) ? 0 : cut_off(s, result, call, r);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Which metrics were sampled together, from samples that have NAN for those that were not. */
+/* Finds which metrics were sampled together, from samples that hold NAN for metrics that were not
+ * sampled. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,14 +10,14 @@
 #include "client/sampler/stream.h"
 
 struct sampler_sets {
-	size_t n_metrics; /* SAMPLER_METRICS_MAX at most; beyond it all are in one */
+	size_t n_metrics; /* if more than SAMPLER_METRICS_MAX, all are in one set */
 	size_t n;	  /* sets */
 	uint8_t of[SAMPLER_METRICS_MAX];
 };
 
-/* All metrics are apart. */
+/* Starts with each metric in a set of its own. */
 void sampler_sets_init(struct sampler_sets *s, size_t n_metrics);
-/* Metrics that have values in one sample are of one set. */
+/* Joins the sets of metrics that have values in this sample. */
 void sampler_sets_add(struct sampler_sets *s, const double *values);
-/* Numbers them as their metrics come. More than SAMPLER_SETS_MAX, they become one. */
+/* Numbers sets in the order of their first metrics. More than SAMPLER_SETS_MAX become one set. */
 void sampler_sets_finish(struct sampler_sets *s);

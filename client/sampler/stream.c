@@ -9,8 +9,8 @@
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 
-/* BEGIN (SAMPLES | SET)* END, or END alone where sampling could not begin. The bytes are another
- * process's: every number is checked against what follows from those before it. */
+/* BEGIN (SAMPLES | SET)* END, or END alone where sampling could not begin. The bytes come from
+ * another process, so every number is checked against those before it. */
 
 static const uint64_t length_max_ns = UINT64_C(10000000000000); /* ~3 h */
 
@@ -22,9 +22,9 @@ struct sampler_reader {
 	struct buffer in;
 	enum reader_state state;
 	size_t n_sets, n_metrics[SAMPLER_SETS_MAX], set;
-	bool turned;	/* no sample has come since another set has its turn */
+	bool turned;	/* no sample has come since the last SET */
 	uint64_t next;	/* number of the next sample, if none is lost */
-	int64_t end_ns; /* of the last one; 0: there is none */
+	int64_t end_ns; /* end of the last sample; 0: none has come */
 };
 
 struct input {
@@ -78,7 +78,8 @@ static bool is_interval(uint64_t ns)
 	return ns > 0 && ns <= length_max_ns;
 }
 
-/* Sets are numbered as they first come, each has its interval, and there are no others. */
+/* Are the sets numbered in the order of their first metrics, and have they, and no others, an
+ * interval? */
 static bool read_sets(struct sampler_reader *r, const struct sampler_begin_message *m,
 		      const uint8_t *sets)
 {
@@ -141,7 +142,7 @@ static bool read_set(struct sampler_reader *r, struct input *in)
 	return true;
 }
 
-/* Reports what is missing between the last sample and this time. */
+/* Reports n samples as lost between the last sample and this time. */
 static void tell_lost(struct sampler_reader *r, int64_t until_ns, uint64_t n)
 {
 	if (n > 0) {

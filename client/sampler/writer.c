@@ -95,7 +95,7 @@ void sampler_writer_sample(struct sampler_writer *w, int64_t start_ns, int64_t e
 	w->end_ns = end_ns;
 }
 
-/* There is room for it. */
+/* The caller has reserved room for the message. */
 static void add_set(struct sampler_writer *w)
 {
 	struct sampler_set_message m = { .set = (uint32_t)w->set.set,
@@ -108,7 +108,8 @@ static void add_set(struct sampler_writer *w)
 	w->turned = false;
 }
 
-/* With its samples a set is told: of turns whose samples were dropped nobody needs to know. */
+/* Writes the block, after its set if that has changed: readers need not know of turns whose samples
+ * were all dropped. False: there is no room. */
 static bool add_block(struct sampler_writer *w)
 {
 	size_t before = buffer_length(&w->out);
