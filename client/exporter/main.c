@@ -2,13 +2,13 @@
 
 /* gpuctr-exporter: the state and the counts of gpucountd for a monitoring system, by HTTP. It is an
  * ordinary client of the daemon, run by a user whom the settings name as a monitor: it holds no
- * capability, opens no socket but to the daemon, and asks for nothing but the status. A thread of
- * its own asks, and a scrape waits a second for it, because gpuctr_connect() takes five with a
- * daemon that does not accept.
+ * capability, opens no socket but to the daemon, and asks for nothing but the status. A separate
+ * thread asks for the status, and a scrape waits one second for the answer, because
+ * gpuctr_connect() takes five seconds if the daemon does not accept.
  *
  * libmicrohttpd serves each socket that systemd passes, in a thread of its own. It would refuse a
- * new client rather than end a connection that nobody uses, so a connection is shut down here when
- * CONNECTIONS newer ones have come; the library notices, and closes it. */
+ * new client rather than end an unused connection. So on_connection() shuts a connection down when
+ * CONNECTIONS newer ones have come; the library notices that, and closes it. */
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -23,23 +23,24 @@
 #include "proto/base/standard.h"
 
 enum { SOCKETS = 4, CONNECTIONS = 64, HEAD_BYTES = 16 * 1024, IDLE_S = 10, EXIT_WRONG = 2 };
-enum { PATIENCE_S = 1, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* for, and of the daemon's answer */
+enum { PATIENCE_S = 1, KEEP_S = 1, KEEP_FAILURE_S = 5 }; /* to wait for, and to keep answers */
 
 static const struct gpuctr_error late = { GPUCTR_E_NO_DAEMON, "gpucountd does not answer",
 					  "See `systemctl status gpucountd`." };
 
-/* What the daemon told last. */
+/* The daemon's last answer. */
 static struct told {
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	bool is_asked;	    /* and not answered yet */
+	bool is_asked;	    /* a thread waits for the daemon's answer */
 	struct buf text[2]; /* text/plain, OpenMetrics */
-	uint64_t until_ns;  /* text is current; 0: there is no answer yet */
+	uint64_t until_ns;  /* text is current until then; 0: there is no answer yet */
 	uint64_t began_ns;  /* when the daemon's counts began, in Unix time */
 	int said;	    /* the error that was logged last, not to be logged again */
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER };
 
-/* Begins differ by the time that answers take; only seconds between two mean another daemon. */
+/* Makes the texts of an answer. The calculated begin varies with the time that answers take, so
+ * only a difference of seconds means that the daemon is another one. */
 static void tell(struct told *t, const struct gpuctr_status *status,
 		 const struct gpuctr_error *error)
 {
@@ -77,7 +78,8 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	*(bool *)userdata = true;
 }
 
-/* By a connection of its own, because the daemon may be replaced between two questions. */
+/* Asks for the status over a new connection, because the daemon may be replaced between two
+ * requests. */
 static void *ask(void *unused)
 {
 	struct gpuctr *g;
@@ -115,7 +117,7 @@ static void renew(struct told *t)
 	}
 }
 
-/* An answer is the end of its connection, so none that is idle takes another's place. */
+/* Closes the connection after the answer, so that no idle connection takes the place of another. */
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, bool open, const char *text)
 {
 	struct MHD_Response *r = MHD_create_response_from_buffer(
@@ -160,7 +162,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 /* The newest connections at a socket: their descriptors, or -1 when they have ended. */
 struct newest {
 	int fds[CONNECTIONS];
-	size_t n; /* that have come */
+	size_t n; /* connections that have come */
 };
 
 static void on_connection(void *cls, struct MHD_Connection *c, void **context,
@@ -179,7 +181,8 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 	}
 }
 
-/* Without MHD_USE_ITC, stopping shuts the socket down for whoever listens at it next, too. */
+/* Without MHD_USE_ITC, stopping would shut the socket down also for the next process that listens
+ * at it. */
 static struct MHD_Daemon *serve(int socket, struct newest *newest)
 {
 	memset(newest->fds, -1, sizeof(newest->fds));
@@ -219,7 +222,7 @@ int main(int argc, char **argv)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	sigprocmask(SIG_BLOCK, &ends, NULL); /* the threads inherit it */
+	sigprocmask(SIG_BLOCK, &ends, NULL); /* threads inherit the mask */
 	given = sd_listen_fds(1);
 	while (n < given && n < SOCKETS && (http[n] = serve(SD_LISTEN_FDS_START + n, &newest[n]))) {
 		n++;

@@ -28,7 +28,8 @@ struct writer {
 #define OF(g) (g).index, (g).uuid
 #define SAFE(text) make_safe((char[256]){ "" }, 256, text)
 
-/* For a label. Whoever begins a job chooses its name, which is shown on terminals and pages. */
+/* Makes text safe for a label: whoever starts a job chooses its name, and terminals and web pages
+ * show it. */
 static const char *make_safe(char *room, size_t size, const char *text)
 {
 	for (char *to = room; *text && to < room + size - 2; *to++ = *text++) {
@@ -59,8 +60,8 @@ static void one(struct writer *w, const char *name, double value, const char *he
 	SAMPLE(w, "%s %.16g", name, value);
 }
 
-/* The labels of a GPU, with the names of who holds its counters and of the job it belongs to, where
- * the daemon's settings let metrics carry them. False: there is no such GPU. */
+/* Writes the labels of a GPU. If the daemon's settings allow names in metrics, they include the
+ * user who holds its counters and the job to which it belongs. False: there is no such GPU. */
 static bool label(struct buf *b, const struct gpuctr_status *s, unsigned index)
 {
 	bool users = s->counts && s->counts->label_users, jobs = s->counts && s->counts->label_jobs;
@@ -90,7 +91,7 @@ static void add_activity(struct writer *w, const struct gpuctr_status *s)
 {
 #define OFFSET(member) offsetof(struct gpuctr_activity, member)
 	static const struct {
-		const char *family, *help, *label; /* family NULL: the one before */
+		const char *family, *help, *label; /* family NULL: that of the entry before */
 		size_t offset;
 		double unit;
 	} all[] = {
@@ -124,7 +125,7 @@ static void add_activity(struct writer *w, const struct gpuctr_status *s)
 	}
 }
 
-/* Names of users and jobs, where the daemon's settings let metrics carry them. */
+/* Writes names of users and jobs, if the daemon's settings allow them in metrics. */
 static void add_names(struct writer *w, const struct gpuctr_status *s, bool users, bool jobs)
 {
 	const struct gpuctr_gpu *end = s->gpus + s->n_gpus, *g;
@@ -153,7 +154,7 @@ static void add_waits(struct writer *w, const struct gpuctr_counts *c)
 
 	family(w, "histogram", "lease_wait_seconds", "How long captures waited for their lease.");
 	for (size_t i = 0; i < c->n_waits; i++) {
-		n += c->waits[i].count; /* a bucket counts what those before it count, too */
+		n += c->waits[i].count; /* a bucket's count includes the buckets before it */
 		if (c->waits[i].up_to_ns != 0) {
 			SAMPLE(w, "lease_wait_seconds_bucket{le=\"%.1f\"} %" PRIu64,
 			       (double)c->waits[i].up_to_ns / 1e9, n);

@@ -13,10 +13,10 @@
 
 #include "proto/base/clean.h"
 
-/* An allow-list: memory that is not executable, the one descriptor, ending. Everything else fails
- * with EPERM and does not end the process, because CUPTI can do without what it asks for beyond
- * that (an environment, a file of settings). Memory is limited, so that a count from an image
- * cannot take the machine's, and a crash leaves no core file. */
+/* An allow-list: the process may allocate memory that is not executable, use its one descriptor,
+ * and end. All other calls fail with EPERM and do not end the process, because CUPTI works without
+ * what it asks for (its environment, a settings file). Memory is limited, so that a count in an
+ * image cannot take all memory of the machine, and a crash leaves no core file. */
 
 enum { DATA_BYTES_MAX_GIB = 4 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/replay/box.h"
 
-/* For builds with sanitizers, whose run time makes system calls of its own at any moment. */
+/* Replaces box.c in builds with sanitizers, whose run time makes system calls of its own at any
+ * moment. */
 
 int box_enter(int fd)
 {

@@ -16,21 +16,22 @@
 #include "client/replay/box.h"
 #include "proto/base/clean.h"
 
-/* CUPTI follows what an image says wherever that leads: of 40 images in which one byte was changed,
- * 12 ended the process (CUPTI 2025.3.1). A recording may come from anywhere, and its checksum is
- * made by whoever wrote it. So images are evaluated in a child, which is forked when CUPTI has been
- * set up. The child has a filter, no descriptor but its link to us, and no access to files.
+/* CUPTI trusts the contents of an image: of 40 images in which one byte was changed, 12 crashed the
+ * process (CUPTI 2025.3.1). A recording may come from anywhere, and whoever wrote it also made its
+ * checksum. So images are evaluated in a child, which is forked when CUPTI has been set up. The
+ * child has a seccomp filter, no descriptor but its socket to the parent, and no access to files.
  *
  * Image and values are in memory that parent and child share; a request and its answer are one
- * struct on a socket. A child serves until it dies, or until a larger image needs more memory. When
- * one dies the values of its image are lost, and the next image gets a new child. A child that does
- * not answer is killed and not replaced: nobody would wait for a file of a thousand such images. */
+ * struct each on a socket. A child serves until it dies, or until a larger image needs more memory.
+ * When a child dies, the values of its image are lost, and the next image gets a new child. A child
+ * that does not answer is killed and not replaced: nobody would wait for a file of a thousand such
+ * images. */
 
 enum { ANSWER_TIMEOUT_MS = 20000, DEATHS_MAX = 64, SHARED_MIN = 1 << 20 };
 
 struct request {
 	size_t image_size;
-	size_t n; /* launches */
+	size_t n; /* number of launches */
 };
 
 struct answer {
@@ -166,7 +167,7 @@ static void note_death(struct evaluator *e, bool is_late)
 {
 	int status;
 
-	end_child(e, &status); /* for one that is dying: its status is then known */
+	end_child(e, &status); /* also waits for a child that is dying, for its status */
 	if (is_late) {
 		snprintf(e->why, sizeof(e->why), "CUPTI did not come to an end within %d s",
 			 ANSWER_TIMEOUT_MS / 1000);

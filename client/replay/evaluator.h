@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Evaluates counter data of unknown origin, in a process of its own that can do nothing else. For
- * one thread. */
+/* Evaluates counter data of unknown origin, in a child process that can do nothing else. Not
+ * thread-safe. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,11 +12,11 @@
 #include "client/agent/deliver.h"
 
 struct evaluator {
-	const struct host *host;      /* used by the children alone */
+	const struct host *host;      /* borrowed; only children use it */
 	const struct wire_plan *plan; /* set before the first use */
 	pid_t child;		      /* 0: there is none */
 	int fd;			      /* the link to the child */
-	uint8_t *shared;	      /* the image, then the values, then what was measured */
+	uint8_t *shared;	      /* image, values and measured flags, in this order */
 	size_t shared_size;
 	unsigned deaths;
 	bool given_up; /* nothing is evaluated any more */
@@ -26,7 +26,7 @@ struct evaluator {
 void evaluator_init(struct evaluator *e, const struct host *host, const struct wire_plan *plan);
 void evaluator_deinit(struct evaluator *e);
 
-/* As evaluate_batch(), but also checks how many ranges the image holds. -EIO: the child died of it,
- * or images are not evaluated any more. */
+/* As evaluate_batch(), and returns how many ranges the image holds. -EIO: the child died on this
+ * image, or no images are evaluated any more. */
 int evaluator_batch(struct evaluator *e, const struct batch *b, double *values, bool *measured,
 		    size_t *ret_ranges);

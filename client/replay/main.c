@@ -92,14 +92,14 @@ static void print_process(const struct store_info *info, const struct store_proc
 		   hardware);
 }
 
-/* False: they cannot be read. */
+/* False: the samples cannot be read. */
 static bool print_samples(struct store_reader *reader)
 {
 	const struct store_samples *samples;
 	struct store_blocks *blocks = NULL;
 	int e = store_samples(reader, &blocks);
 	unsigned long long n = 0;
-	uint64_t least_ns = UINT64_MAX, most_ns = 0; /* sets of metrics have their own */
+	uint64_t least_ns = UINT64_MAX, most_ns = 0; /* sets of metrics have different ones */
 
 	while (e == 0 && (e = store_next_samples(blocks, &samples)) == 0 && samples) {
 		n += samples->n;
@@ -142,7 +142,7 @@ static int print_info(struct store_reader *reader, struct refusal *r)
 	return print_samples(reader) ? 0 : play_unreadable(reader, r);
 }
 
-/* Has this process anything to play? */
+/* Does the recording hold something of this process to play? */
 static bool is_played(const struct store_info *info, const struct store_process *p)
 {
 	return info->has_samples ? p->records > 0 : p->images > 0;
@@ -201,7 +201,7 @@ static int play(struct store_reader *reader, bool realtime, struct refusal *r)
 	return 0;
 }
 
-/* Returns the exit status: the code, unless that is 0 and what was said could not be written. */
+/* Returns the exit status: the code, unless that is 0 and standard output could not be written. */
 static int end(int code)
 {
 	int r = code == 0 ? standard_flush() : 0;

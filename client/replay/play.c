@@ -23,17 +23,16 @@
 #include "proto/wire/limits.h"
 
 /* Does from a file what the agent does at run time. Kernels and NVTX ranges get new numbers in a
- * fresh intern table, records become launches, and each stored image becomes a batch with the
- * launches that it holds. From there on the code is the agent's own, and CUPTI evaluates the
- * images, in a process of its own (evaluator.h). The recorded values of the records are not
- * used.
+ * new intern table, records become launches, and each stored image becomes a batch with the
+ * launches that it holds. The agent's own code handles the batches, and CUPTI evaluates the images
+ * in a child process (evaluator.h). The values in the records are not used.
  *
- * A recording with samples has no images. Its launches are those of a trace, with copies beside
- * them, and who asked for the trace gets the samples from another process (samples.h). */
+ * A recording with samples has no images. Its launches and copies are played as a trace, and the
+ * client that asked for the trace gets the samples from another process (samples.h). */
 
 enum {
 	FINISH_TIMEOUT_S = 60,
-	TRACED_LAUNCHES = 1024, /* of a batch */
+	TRACED_LAUNCHES = 1024, /* launches in a batch */
 	COPIES_MAX = 1 << 20,	/* 40 bytes each; a file may claim any number */
 };
 
@@ -43,7 +42,7 @@ struct player {
 	const struct store_process *process;
 	struct store_kernels recorded;
 	bool realtime;
-	atomic_bool stopped; /* by the daemon */
+	atomic_bool stopped; /* the daemon ended the capture */
 
 	struct connection connection;
 	struct arena arena;
@@ -55,14 +54,14 @@ struct player {
 	struct host host;
 	struct evaluator evaluator;
 	bool told_end;		/* the client was told that no more images are evaluated */
-	bool checked;		/* whether the recording holds the metrics */
-	struct refusal missing; /* code 0: it does */
-	/* What runs beside the launches of a recording that is sampled, and takes its part of the
-	 * samples: copies and fills of memory, and launches that the filter leaves out. */
+	bool checked;		/* check_metrics() has run */
+	struct refusal missing; /* the metric that the recording lacks; code 0: none */
+	/* For a recording with samples: the work that has a part in samples but no record: copies
+	 * and fills of memory, and launches that the filter leaves out. */
 	struct pack_copy *copies;
 	size_t n_copies, max_copies;
 
-	/* Of each recorded kernel: */
+	/* For each recorded kernel: */
 	uint32_t *kernels; /* its new number */
 	bool *selected;	   /* the filter chooses it */
 	struct ranges ranges;
@@ -219,7 +218,7 @@ static void wait_until_due(struct player *p, const struct batch *b)
 	}
 }
 
-/* Delivers a batch that was filled, or, with a code, frees it. Returns the code. */
+/* Delivers a filled batch, or frees it if code is not 0. Returns code. */
 static int put(struct player *p, struct batch *b, int code)
 {
 	if (code != 0) {
@@ -270,8 +269,8 @@ static void tell_unevaluated(struct player *p, const struct batch *b, const char
 		       "Take the file as it was written, or record it again with --raw.");
 }
 
-/* Does the recording hold the wanted metrics? In the first image that could be evaluated each
- * column has some value. */
+/* Checks that the recording holds the wanted metrics: if so, each column has some value in the
+ * first image that could be evaluated. */
 static void check_metrics(struct player *p, const struct batch *b, const double *values)
 {
 	const struct wire_plan *plan = &p->welcome.plan;
@@ -431,7 +430,7 @@ static int load_copies(struct player *p, struct refusal *r)
 	return e != 0 ? play_unreadable(p->reader, r) : fits ? 0 : refuse_copies(r);
 }
 
-/* A batch that is not full is the last one. */
+/* Fills a batch from the records. A batch that is not full afterwards is the last one. */
 static int fill_traced(struct player *p, struct store_cursor *cursor, struct batch *b,
 		       struct refusal *r)
 {
@@ -504,7 +503,7 @@ static void announce(struct player *p, const char *hardware)
 	deliver_note(&p->deliver, &m);
 }
 
-/* The client shows why; what was played so far is delivered. */
+/* The daemon has ended the capture: the client shows why. Batches so far are still delivered. */
 static void on_stop(void *userdata)
 {
 	struct player *p = userdata;
@@ -518,7 +517,7 @@ static bool chooses(const struct filter *f)
 	       nvtx_filter_is_used(&f->nvtx);
 }
 
-/* Launches cannot be chosen by what a recording does not hold. */
+/* Refuses a selection of launches that the recording's contents do not allow. */
 static int check_selection(const struct player *p, struct refusal *r)
 {
 	const struct wire_selection *s = &p->welcome.selection;
@@ -562,7 +561,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	if (intern_init(&p->intern) < 0) {
 		return out_of_memory(r);
 	}
-	p->intern.pending_bytes_max = SIZE_MAX / 2; /* the queue, which is waited for, bounds it */
+	p->intern.pending_bytes_max = SIZE_MAX / 2; /* bounded by the queue, which may block */
 	if ((vendor && host_init(&p->host, vendor, p->info->plan.chip, r) != 0) ||
 	    hello_say(&p->connection, socket_path, &hello, &p->arena, &p->welcome, r) != 0 ||
 	    filter_init(&p->filter, &p->welcome.selection, r) != 0 || check_selection(p, r) != 0) {
@@ -577,7 +576,7 @@ static int player_init(struct player *p, const struct vendor_host *vendor, const
 	p->deliver.intern = &p->intern;
 	p->deliver.counters = &p->counters;
 	p->deliver.welcome = &p->welcome;
-	p->deliver.waits_for_reader = true; /* a program must not; a recording can */
+	p->deliver.waits_for_reader = true; /* a measured program must not wait, a recording can */
 	p->deliver.on_stop = on_stop;
 	p->deliver.evaluate = vendor ? evaluate : NULL;
 	p->deliver.on_end = send_copies;
@@ -596,7 +595,7 @@ static void player_free(struct player *p)
 	free(p->kernels);
 	free(p->selected);
 	ranges_deinit(&p->ranges);
-	/* a thread that has not ended in time still uses the rest */
+	/* if the delivering thread has not ended in time, it still uses the rest */
 	if (deliver_deinit(&p->deliver)) {
 		connection_close(&p->connection);
 		host_deinit(&p->host);

@@ -9,7 +9,7 @@
 #include "proto/base/numbers.h"
 #include "proto/base/site_name.h"
 
-/* A file may nest sites as deep as it is long, so there is no recursion. */
+/* A file may nest sites to any depth, so there is no recursion. */
 
 struct known {
 	unsigned id;
@@ -27,7 +27,8 @@ static bool has_id(const void *item, const void *key)
 	return ((const struct known *)item)->id == *(const unsigned *)key;
 }
 
-/* parent: the new number; 0: the site is an outermost one. NULL: out of memory. */
+/* Gives a site its new number. parent: new number of the site around it; 0: none. NULL: out of
+ * memory. */
 static const struct known *define(struct ranges *r, uint32_t parent, const struct gpuctr_site *site)
 {
 	const struct site_text text = {
@@ -104,7 +105,7 @@ void ranges_path(struct ranges *r, const struct gpuctr_record *record, struct si
 	}
 }
 
-/* How the ranges around the launch match. */
+/* Fills state with how the ranges around the launch match. False: out of memory. */
 static bool match_path(struct ranges *r, const struct gpuctr_record *record,
 		       struct nvtx_matched *state)
 {

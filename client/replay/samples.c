@@ -16,25 +16,25 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/status.h"
 
-/* Times are those of the recording, as the launches' are. If standard input is a pipe, its other
- * end sends a byte when the reader is ready for samples. All of them are then written as fast as
- * they are read, and the stream stays open, as a sampler's does while the program runs. */
+/* Samples keep the times of the recording, as launches do. If standard input is a pipe, its other
+ * end sends a byte when the reader is ready for samples. All samples are then written as fast as
+ * the reader takes them, and the stream stays open, as a sampler's does while a program runs. */
 
 struct samples {
 	struct store_reader *reader;
 	const char *gpu;
 	const char *metrics[SAMPLER_METRICS_MAX];
-	size_t at[SAMPLER_METRICS_MAX]; /* of each metric, in a sample of the recording */
+	size_t at[SAMPLER_METRICS_MAX]; /* index of each metric in a sample of the recording */
 	size_t n_metrics;
-	struct sampler_sets sets; /* of these */
+	struct sampler_sets sets; /* sets of these metrics */
 	uint64_t intervals_ns[SAMPLER_SETS_MAX];
-	uint64_t metric_ns[SAMPLER_METRICS_MAX]; /* of each metric, its first interval */
+	uint64_t metric_ns[SAMPLER_METRICS_MAX]; /* first interval of each metric */
 	size_t set;				 /* of the last sample */
-	bool is_away;				 /* others were sampled since */
+	bool is_away;				 /* other metrics were sampled since */
 	struct sampler_writer writer;
-	int64_t noted_ns;    /* end of the last block, before any is written */
-	int64_t end_ns;	     /* of the last sample; 0: none was written */
-	bool begun, is_over; /* nobody waits for more */
+	int64_t noted_ns;    /* end of the last block that note_sets() has read */
+	int64_t end_ns;	     /* end of the last sample; 0: none was written */
+	bool begun, is_over; /* the reader wants no more samples */
 	struct refusal refusal;
 };
 
@@ -61,7 +61,7 @@ static int refuse_metric(struct samples *s, const char *name)
 	return r->code;
 }
 
-/* Splits the list, which keeps the names. */
+/* Splits the list at its commas; metrics[] points into it. */
 static int take_metrics(struct samples *s, char *list)
 {
 	const struct gpuctr_plan *plan = &store_info(s->reader)->plan;
@@ -140,7 +140,7 @@ static int begin(struct samples *s)
 	return 0;
 }
 
-/* Leaves the values of the sample's set. False: it is of metrics that nobody has asked for. */
+/* Moves the values of the sample's set to the front. False: no metric in it was asked for. */
 static bool take_set(struct samples *s, double *values, size_t *ret)
 {
 	size_t n = 0, i = 0;
@@ -205,8 +205,8 @@ static int write_block(struct samples *s, const struct store_samples *block)
 	return code;
 }
 
-/* Which metrics were sampled together, and how often. What is out of order is refused here, before
- * the program starts. */
+/* Notes which metrics were sampled together, and at which interval. Refuses samples that are out of
+ * order here, before the program starts. */
 static int note_sets(struct samples *s, const struct store_samples *block)
 {
 	size_t n = store_info(s->reader)->plan.n_metrics;
@@ -299,7 +299,7 @@ int samples_play(struct store_reader *reader, const char *gpu, const char *metri
 
 	s.reader = reader;
 	s.gpu = gpu;
-	s.writer.limit = SIZE_MAX / 2; /* the stream waits for its reader, and holds one block */
+	s.writer.limit = SIZE_MAX / 2; /* none: write_all() waits for the reader after each block */
 	signal(SIGPIPE, SIG_IGN);
 	code = list ? take_metrics(&s, list) : refuse(&s, SAMPLER_FAILED, "out of memory", "");
 	code = code ? code : write_blocks(&s);

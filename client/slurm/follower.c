@@ -41,11 +41,11 @@ enum {
 	LOOK_MS = 5,
 };
 
-enum { SLOT_FREE, SLOT_STARTING }; /* or what became of it, enum follower_result */
+enum { SLOT_FREE, SLOT_STARTING }; /* afterwards: enum follower_result */
 
 struct slot {
 	atomic_int state;
-	pid_t client;		  /* the client's pid, as the client says itself; 0: none */
+	pid_t client;		  /* the client's pid, which the client writes; 0: none */
 	unsigned long long begun; /* the client's start time, which distinguishes it from a later
 				     process with its pid */
 	char gpus[GPUS_BYTES];
@@ -59,8 +59,8 @@ struct shared {
 
 struct follower {
 	struct shared *shared;
-	uid_t user;	       /* whose the clients are */
-	int until[2], done[2]; /* as pipe2() gives them */
+	uid_t user;	       /* user of the clients */
+	int until[2], done[2]; /* pipe ends as from pipe2() */
 };
 
 static uint64_t now_ms(void)
@@ -164,11 +164,12 @@ static uid_t owner(pid_t pid)
 	return stat(path, &st) == 0 ? st.st_uid : (uid_t)-1;
 }
 
-/* A client that lives on would hold the step up, because it shares the tasks' standard error. */
+/* Kills a client that has not ended: it would delay the end of the step, because it shares the
+ * tasks' standard error. */
 static void kill_client(const struct follower *f, const struct slot *s)
 {
-	/* The user may write to the page at any moment, and we are root: each is read once, and no
-	 * process of another user is killed. */
+	/* The user may write to the page at any moment, and slurmstepd is root: so each value is
+	 * read once, and no process of another user is killed. */
 	pid_t client = __atomic_load_n(&s->client, __ATOMIC_RELAXED);
 	unsigned long long begun = __atomic_load_n(&s->begun, __ATOMIC_RELAXED);
 	int fd = client > 0 ? (int)syscall(SYS_pidfd_open, client, 0) : -1;
@@ -211,7 +212,7 @@ bool follower_close(struct follower *f, unsigned drain_s)
 
 /* --- a task's part --------------------------------------------------------------------------- */
 
-/* The slot of this list, or a new one; NULL: there is no room. */
+/* The slot of this list of GPUs, or a new one; NULL: there is no room. */
 static struct slot *take_slot(struct shared *shared, const char *gpus, bool *ret_new)
 {
 	struct slot *found = NULL;
@@ -237,8 +238,8 @@ static struct slot *take_slot(struct shared *shared, const char *gpus, bool *ret
 	return found;
 }
 
-/* The client's command line, with the program behind it, whose name it shows and stores; the
- * numbers live in text. Free with free(). */
+/* The client's command line; behind it that of the program, whose name the client shows and stores.
+ * The caller frees it with free(); it points to numbers in text. */
 static char **make_command(const struct follower_task *task, char (*text)[16], int ready_fd,
 			   int until_fd)
 {
@@ -281,7 +282,7 @@ static void keep_open(int fd)
 	fcntl(fd, F_SETFD, 0);
 }
 
-/* In the grandchild: descriptors that slurmstepd has open are not for the client. */
+/* Executes the client, in the grandchild. Closes slurmstepd's other descriptors. */
 static void become_client(const struct follower *f, struct slot *slot, int ready_fd, char **words,
 			  char **environment)
 {
@@ -329,7 +330,7 @@ static int start_client(const struct follower *f, const struct follower_task *ta
 	return 0;
 }
 
-/* Until the client closes its end. */
+/* Reads the client's variables until the client closes its end. */
 static enum follower_result read_variables(int fd, struct slot *slot, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -342,7 +343,8 @@ static enum follower_result read_variables(int fd, struct slot *slot, uint64_t e
 		if (poll(&p, 1, now < end ? (int)(end - now) : 0) == 0) {
 			return FOLLOWER_LATE;
 		}
-		/* Two bytes stay for the end of a word that is cut off, and of the list. */
+		/* Two bytes stay free, for the NUL of a word that is cut off and the NUL of the
+		 * list. */
 		got = read(fd, slot->variables + n, sizeof(slot->variables) - 2 - n);
 		if (got < 0 && errno == EINTR) {
 			continue;
@@ -366,7 +368,7 @@ static enum follower_result fill(const struct follower *f, const struct follower
 	error = start_client(f, task, slot, ready[1]);
 	close(ready[1]);
 	state = error == 0 ? read_variables(ready[0], slot, end) : FOLLOWER_FAILED;
-	close(ready[0]); /* a client that comes too late finds nobody there, and ends */
+	close(ready[0]); /* a client that is ready too late cannot write, and ends */
 	errno = error;
 	return state;
 }

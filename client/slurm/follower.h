@@ -16,27 +16,27 @@
  */
 struct follower;
 
-/* To be called as the tasks' user, or with that effective uid. NULL: errno says why. */
+/* Call it with the effective uid of the tasks' user. NULL: errno has the reason. */
 struct follower *follower_open(void);
 
 struct follower_task {
 	const struct settings *settings;
-	const char *gpus; /* as --devices takes them; "": all of the node */
-	char **argv;	  /* of the program; not NULL */
+	const char *gpus; /* in the format of --devices; "": all GPUs of the node */
+	char **argv;	  /* command line of the program; not NULL */
 	char **environment;
 };
 
 enum follower_result {
 	FOLLOWER_JOINED =
-		2,	  /* *ret: "NAME=value" each with its NUL, and an empty one; the follower's
-			   */
-	FOLLOWER_REFUSED, /* the client has said why, on our stderr */
-	FOLLOWER_LATE,	  /* not within the settings' wait_s */
-	FOLLOWER_FAILED,  /* errno */
+		2, /* *ret: "NAME=value" words with their NULs, and an empty one; f owns them */
+	FOLLOWER_REFUSED, /* the client has written the reason to the task's stderr */
+	FOLLOWER_LATE,	  /* no answer within settings.wait_s */
+	FOLLOWER_FAILED,  /* errno has the reason */
 };
-/* *ret_first: this task had to start the client, and so reports what went wrong. */
+/* *ret_first: this task had to start the client, so it also reports failures. */
 enum follower_result follower_join(struct follower *f, const struct follower_task *task,
 				   const char **ret, bool *ret_first);
 
-/* Frees it. False: a client was still running after drain_s seconds and was killed. Takes NULL. */
+/* Frees f, which may be NULL. False: a client was still running after drain_s seconds and was
+ * killed. */
 bool follower_close(struct follower *f, unsigned drain_s);

@@ -52,7 +52,7 @@ static bool take_mode(struct settings *s, const char *value)
 	return true;
 }
 
-/* The value behind NAME=; NULL: another word. */
+/* The value behind NAME=; NULL: the word has another name. */
 static const char *value_of(const char *word, const char *name)
 {
 	size_t n = strlen(name);
@@ -108,8 +108,8 @@ static const char *take_gpuctr(struct settings *s, const char *value)
 	return keep(&s->metrics, value);
 }
 
-/* The letters of gpuctr-client's -o. An unknown letter is refused when the job is submitted, and
- * not when it runs. */
+/* Checks the letters of gpuctr-client's -o, so that an unknown one is refused when the job is
+ * submitted, and not when it runs. */
 static const char *take_output(struct settings *s, const char *value)
 {
 	for (const char *p = strchr(value, '%'); p; p = strchr(p + 2, '%')) {

@@ -2,16 +2,16 @@
 
 /* Slurm's side: the options of srun, sbatch and salloc, and the hooks around a task.
  *
- * Slurm loads this file into srun, sbatch, slurmd and slurmstepd. In the first it takes options, in
- * the last it acts: before a task executes its program, as the task's user, variables are put into
- * its environment; after the last task, the last records are waited for. Nothing here fails a job:
- * what cannot be done is said on the task's stderr, and the task runs unmeasured.
+ * Slurm loads this file into srun, sbatch, slurmd and slurmstepd. In srun and sbatch it takes
+ * options. In slurmstepd it acts: before a task executes its program, it sets variables in the
+ * task's environment, as the task's user; after the last task, it waits for the last records. It
+ * never makes a job fail: it reports failures on the task's stderr, and the task runs unmeasured.
  *
- * A step that a measured script starts has inherited the script's token. On the script's node that
- * capture is the step's as well; on any other it is unknown, and the step opens its own. The
- * variable GPUCTR_SLURM_NODE tells which it is. */
+ * A step that a measured script starts has inherited the script's token. On the script's node the
+ * step takes part in the script's capture; on other nodes that capture is unknown, and the step
+ * opens its own. The variable GPUCTR_SLURM_NODE names the script's node. */
 
-#include <stdint.h> /* which the next one lacks */
+#include <stdint.h> /* the next header needs it and does not include it */
 
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
@@ -38,7 +38,7 @@ EXPORT spank_f slurm_spank_init, slurm_spank_user_init, slurm_spank_task_init,
 	slurm_spank_task_exit, slurm_spank_exit;
 
 static struct settings settings;
-static struct follower *follower; /* of this step; NULL: none */
+static struct follower *follower; /* captures of this step; NULL: none */
 static uint32_t tasks_ended;
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static struct spank_option options[] = {
 	SPANK_OPTIONS_TABLE_END,
 };
 
-/* A wrong value is refused on the submitting command line. */
+/* Reports a wrong value on the submitting command line, and refuses it. */
 static int on_option(int value, const char *argument, int remote)
 {
 	const char *wrong = settings_take_option(&settings, (enum settings_option)value, argument);
@@ -94,7 +94,7 @@ int slurm_spank_init(spank_t spank, int ac, char **av)
 
 /* --- a task ---------------------------------------------------------------------------------- */
 
-/* Prints to the task's standard error, which is ours between fork and exec. */
+/* Prints to the task's standard error, which is this process's own between fork and exec. */
 __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
 {
 	char line[1024];
@@ -106,7 +106,7 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
 	dprintf(STDERR_FILENO, "gpuctr: %s\n", line);
 }
 
-/* "" when it is not set. */
+/* The value of a variable; "": it is not set. */
 static const char *get(spank_t spank, const char *name, char *value, size_t size)
 {
 	if (spank_getenv(spank, name, value, (int)size) != ESPANK_SUCCESS) {
@@ -124,8 +124,8 @@ static bool is_of_other_node(spank_t spank)
 	return of[0] && strcmp(of, here) != 0;
 }
 
-/* Variables that somebody else has set are not overwritten, which is reported; our own are
- * replaced. */
+/* May this plugin set its variables? It replaces its own, but not those of another tool or capture,
+ * and reports this. */
 static bool may_set(spank_t spank)
 {
 	char value[4096];
@@ -215,7 +215,7 @@ static void measure(spank_t spank)
 		tell("Slurm tells nothing of this task: it is not measured");
 		return;
 	}
-	/* The step's list has the node's numbers; CUDA_VISIBLE_DEVICES may count from 0. */
+	/* SLURM_STEP_GPUS has the node's numbers; CUDA_VISIBLE_DEVICES may count from 0. */
 	task.gpus = get(spank, "SLURM_STEP_GPUS", gpus, sizeof(gpus));
 	if (!gpus[0]) {
 		get(spank, "SLURM_JOB_GPUS", gpus, sizeof(gpus));
@@ -228,7 +228,7 @@ static void measure(spank_t spank)
 	}
 }
 
-/* Steps of Slurm's own run no program of the user's. */
+/* Is this a step that runs a program of the user? Slurm's own steps do not. */
 static bool is_real_step(spank_t spank)
 {
 	uint32_t step = 0;
