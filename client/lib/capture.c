@@ -8,12 +8,12 @@
 #include "proto/base/clean.h"
 #include "proto/wire/limits.h"
 
-/* A capture as its client sees it. It is freed after its on_end. Until then the decoders of its
- * processes keep what records point to. */
+/* The client's side of a capture. The capture is freed after its on_end. Until then the decoders of
+ * its processes keep the names, kernels and sites to which records point. */
 
 enum { PROCESSES_MAX = 1 << 22 }; /* as many as a capture file can hold */
 
-/* Programs leave out handlers of events that they do not want. */
+/* Calls a handler, unless the program has left it out. */
 #define TELL(c, on_event, event) \
 	((c)->handler.on_event ? (c)->handler.on_event(c, event, (c)->userdata) : (void)0)
 
@@ -59,7 +59,7 @@ capture_new(struct gpuctr *g, const struct gpuctr_capture_handler *handler, void
 static void on_expanded(struct gpuctr_capture *c, const struct wire_strings *metrics,
 			const struct gpuctr_error *e);
 
-/* Expands the patterns first; the capture keeps the request meanwhile. */
+/* Expands the patterns of metrics first; c->to_open keeps the request meanwhile. */
 static int expand_and_open(struct gpuctr_capture *c, const struct wire_message *m)
 {
 	struct wire_message copy;
@@ -128,7 +128,7 @@ static int send_close(const struct gpuctr_capture *c)
 	return connection_send(c->g, &m);
 }
 
-/* Of one that is not opened yet the close is sent after the answer. */
+/* If the daemon has not opened the capture yet, the close is sent after its answer. */
 int gpuctr_capture_close(struct gpuctr_capture *c)
 {
 	bool is_new = !c->closed && c->id != 0;
@@ -144,7 +144,7 @@ unsigned gpuctr_capture_id(const struct gpuctr_capture *c)
 
 /* --- events --- */
 
-/* id 0: the one that this request is to open. */
+/* id 0: finds the capture that this request is to open. */
 static struct gpuctr_capture *find(struct gpuctr *g, uint32_t id, uint32_t request)
 {
 	list_for_each(l, &g->captures) {
@@ -184,8 +184,7 @@ static struct decoder_process *find_process(struct gpuctr_capture *c, uint32_t p
 
 static void finish(struct gpuctr_capture *c, const struct gpuctr_end *end)
 {
-	/* Taken out of the list first: the handler may look for other captures, but not for this
-	 * one. */
+	/* Leaves the list first: the handler may use other captures, but not this one. */
 	list_remove(&c->link);
 	TELL(c, on_end, end);
 	capture_free(c);
@@ -305,7 +304,7 @@ static void on_process(struct gpuctr_capture *c, const struct wire_process *w)
 		w->recorded_from, w->devices.v, w->devices.n, w->claims.v, w->claims.n,
 	};
 
-	/* It may come any number of times, each with other devices. */
+	/* The message may come several times, each time with other devices. */
 	if (!has_devices(w)) {
 		tell_devices(c, w->process);
 		p.n_devices = 0;
@@ -313,7 +312,7 @@ static void on_process(struct gpuctr_capture *c, const struct wire_process *w)
 	TELL(c, on_process, &p);
 }
 
-/* Each of them once. */
+/* Reports each limit that a process has reached, once. */
 static void tell_limits(struct gpuctr_capture *c, struct decoder_process *p)
 {
 	const struct decoder *d = p->decoder;
@@ -447,7 +446,7 @@ static void on_event(struct gpuctr_capture *c, const struct wire_message *m)
 	}
 }
 
-/* Every event of a capture begins with its number. */
+/* Every event begins with the id of its capture. */
 int captures_handle(struct gpuctr *g, const struct wire_message *m)
 {
 	struct gpuctr_capture *c;

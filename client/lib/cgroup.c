@@ -25,7 +25,7 @@
  * daemon in a cgroup namespace of its own is told "/../.." in front, which matches nothing. */
 
 static const struct {
-	const char *name; /* what stands before the id, or in the part before it */
+	const char *name; /* text before the id, or the part before it */
 	const char *runtime;
 } runtimes[] = {
 	{ "docker", "docker" }, { "cri-containerd", "containerd" }, { "nerdctl", "containerd" },

@@ -18,7 +18,8 @@
 
 /* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
  * alone reads answers and calls handlers, so a handler never runs inside another call. When the
- * connection breaks, everything that is open is told so once, by the next dispatch. */
+ * connection breaks, the next dispatch reports this once to the handlers of all open requests and
+ * captures. */
 
 enum { HELLO_TIMEOUT_S = 5, HELLO_ATTEMPTS = 3, READ_BYTES = 256 * 1024 };
 
@@ -51,8 +52,8 @@ short gpuctr_events(const struct gpuctr *g)
 
 /* --- connecting --- */
 
-/* The socket's group is the first gate, and who does not pass it is not seen by the daemon. A
- * container may have no name for the group. */
+/* The kernel lets only the socket's group connect, so the daemon never sees other users. In a
+ * container the group may have no name. */
 static int refuse_outsider(struct gpuctr *g)
 {
 	const char *remedy = "Its folder or socket is not open to you: ask the administrator.";
@@ -78,7 +79,7 @@ static int refuse_outsider(struct gpuctr *g)
 
 static int connect_to(struct gpuctr *g)
 {
-	/* connect() waits for room in the queue of a daemon that does not accept. */
+	/* The limit also ends a connect() that waits because the daemon does not accept. */
 	const struct timeval limit = { .tv_sec = HELLO_TIMEOUT_S };
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	char text[512];
@@ -162,7 +163,7 @@ static int introduce(struct gpuctr *g, const char *program, uint64_t by)
 
 /* A daemon that stops closes connections that it has just accepted, without an answer. Its
  * successor may soon listen on the same socket, so the client connects again, which is harmless
- * because it has asked nothing yet. */
+ * because it has sent no request yet. */
 int gpuctr_connect(const char *path, const char *program, struct gpuctr **ret)
 {
 	uint64_t by = clock_now_ns() + HELLO_TIMEOUT_S * CLOCK_NS_PER_S;

@@ -13,20 +13,20 @@
 #include "proto/wire/demangle.h"
 #include "proto/wire/limits.h"
 
-/* An agent numbers its strings, kernels, sites and sets of sites from 1 and sends each once,
- * before the first record that refers to it. They become public structs at once, so a record only
- * looks up a few pointers. Everything is checked against what has been defined, because a batch
- * comes from the measured program, which may be anything.
+/* An agent numbers its strings, kernels, sites and sets of sites from 1 and sends each once, before
+ * the first record that refers to it. They become public structs at once, so a record only looks up
+ * a few pointers. Every number is checked against the definitions, because a batch comes from the
+ * measured program, which may be hostile.
  *
- * Definitions live as long as the capture, so a program could fill its client's memory. When they
- * have reached their limit, which for programs of another user grows with their records, records go
- * on: a new site becomes the nearest site around it that was kept, new kernels become one, and new
- * strings are empty. Numbers are still kept, up to a higher limit, because without them no later
- * record could be read. */
+ * Definitions live as long as the capture, so a program could fill its client's memory. Definitions
+ * have a limit, which for programs of another user grows with the number of their records. Beyond
+ * it records still come: a new site is replaced by the nearest site around it that was kept, all
+ * new kernels by one, and new strings are empty. The tables of numbers still grow, up to a limit of
+ * their own, because without them no later record could be read. */
 
 _Static_assert((int)LIMIT_GROUPS == (int)GPUCTR_TURNS_MAX, "gpuctr.h tells the limit");
 
-enum { PAYLOAD_TYPE_MAX = 6 }; /* those that gpuctr.h names */
+enum { PAYLOAD_TYPE_MAX = 6 }; /* types that gpuctr.h names */
 
 #define MEMORY_LEAST ((size_t)256 << 20)
 #define MEMORY_MOST ((size_t)4 << 30)
@@ -124,7 +124,7 @@ static bool table_add(struct decoder *d, struct table *t, const void *object)
 	return true;
 }
 
-/* Memory for a definition; NULL: the limit is reached. */
+/* Allocates memory for a definition. NULL: the limit is reached. */
 static void *keep(struct decoder *d, size_t bytes)
 {
 	void *p = d->is_full ? NULL : arena_zalloc(&d->objects, bytes);
@@ -141,7 +141,7 @@ static const char *keep_text(struct decoder *d, const char *text)
 	return copy ? memcpy(copy, text, n) : NULL;
 }
 
-/* Borrowed; NULL for 0 and for what is not defined. */
+/* The object with this identifier, borrowed. NULL: id is 0 or not defined. */
 static void *table_at(const struct table *t, uint32_t id)
 {
 	return id >= 1 && id <= t->n ? t->v[id - 1] : NULL;
@@ -236,7 +236,7 @@ static void fill_site(const struct decoder *d, const struct wire_record_columns 
 	site->n_numbers = (parent ? parent->n_numbers : 0) + (site->numbered != GPUCTR_NUMBER_NONE);
 }
 
-/* *ret is NULL for no site. False: it is not defined. */
+/* *ret: the site; NULL if id is 0 or the site was not kept. False: id is not defined. */
 static bool find_site(const struct decoder *d, uint32_t id, const struct gpuctr_site **ret)
 {
 	const struct gpuctr_site *site = table_at(&d->sites, id);
@@ -245,7 +245,7 @@ static bool find_site(const struct decoder *d, uint32_t id, const struct gpuctr_
 	return site || id == 0;
 }
 
-/* A new definition, or if memory is used up the site around it. */
+/* Adds a site to the table; if memory is used up, the site around it takes its place. */
 static bool define_site(struct decoder *d, const struct wire_record_columns *c, size_t i)
 {
 	const struct gpuctr_site *parent;
@@ -284,7 +284,7 @@ static bool define_sites(struct decoder *d, const struct wire_record_columns *c)
 	return true;
 }
 
-/* NULL: a site is not defined. */
+/* NULL: one of the sites is not defined. */
 static const struct site_set *keep_set(struct decoder *d, const uint32_t *ids, size_t n)
 {
 	struct site_set *s = keep(d, sizeof(*s));
@@ -360,13 +360,13 @@ static bool copies_fit(const struct wire_record_columns *c)
 	       c->copy_bytes.n == n && c->copy_start_ns.n == n && c->copy_duration_ns.n == n;
 }
 
-/* The numbers of occurrences, of one record or mark behind the other. */
+/* The encoded numbers of sites' occurrences, one record or mark behind the other. */
 struct numbers {
 	const uint8_t *v;
-	size_t left; /* bytes */
+	size_t left; /* bytes left */
 };
 
-/* The site's numbers, as far as they were told. False: malformed. */
+/* Reads the numbers of a site and its parents, as far as the agent sent them. False: malformed. */
 static bool take_numbers(struct decoder *d, struct numbers *from, uint32_t bytes,
 			 const struct gpuctr_site *site, const int64_t **ret)
 {
@@ -386,8 +386,8 @@ static bool take_numbers(struct decoder *d, struct numbers *from, uint32_t bytes
 
 static void fill_payload(uint32_t type, uint64_t payload, struct gpuctr_occurrence *ret)
 {
-	/* NVTX has more types, such as 0xdfbd0009 for extended payloads, whose bits mean nothing
-	 * outside of the program. */
+	/* NVTX has more types, such as 0xdfbd0009 for extended payloads, which have no meaning
+	 * outside the program. */
 	bool is_known = type <= PAYLOAD_TYPE_MAX;
 
 	ret->payload_type = is_known ? type : 0;
@@ -451,7 +451,8 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 	r->duration_ns = is_known ? (int64_t)duration_ns : -1;
 }
 
-/* Records come in order, and each once. A gap means that a batch could not be read. */
+/* Are these the next records? Each comes once, in order. A gap means that a batch could not be
+ * read. */
 static bool takes_next(struct decoder *d, const struct wire_records *r)
 {
 	if (r->count == 0) {
@@ -464,7 +465,7 @@ static bool takes_next(struct decoder *d, const struct wire_records *r)
 	return true;
 }
 
-/* Who gets them. */
+/* Where records go. */
 struct receiver {
 	const struct gpuctr_capture_handler *handler;
 	struct gpuctr_capture *capture;

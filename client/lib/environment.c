@@ -14,16 +14,17 @@
 #include "client/lib/internal.h"
 #include "proto/base/clean.h"
 
-/* The variables by which a program finds the agent, and the agent the daemon. libcuda and NVTX load
- * the library that their variables name. Nothing is preloaded, so a program that uses neither never
- * loads the agent.
+/* The environment variables by which a program finds the agent, and the agent finds the daemon.
+ * libcuda and NVTX load the library that their variables name. Nothing is preloaded, so a program
+ * that uses neither never loads the agent.
  *
  * With GPUCTR_TOKEN the program is part of the capture that has the token, from its beginning. With
  * GPUCTR_STANDBY it registers and waits for a capture.
  *
  * The variables of a permit name another library. Profilers set CUDA_INJECTION64_PATH themselves
- * (ncu, nsys), and some ask for the counters outside of the program that uses CUDA (nsys): so that
- * library is preloaded unless the user asks otherwise. What is preloaded already comes after it. */
+ * (ncu, nsys), and some ask for the counters outside of the program that uses CUDA (nsys): so the
+ * permit's library is preloaded, unless the user asks otherwise. Libraries that LD_PRELOAD has
+ * already come after it. */
 
 enum { SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
 
@@ -50,7 +51,8 @@ static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 	}
 }
 
-/* Variables as one block, which ends with NULL. NULL: out of memory. */
+/* Copies variables as "NAME=value" into one block, which ends with NULL. Returns NULL if out of
+ * memory. */
 static char **make_block(const char *const (*variables)[2], size_t n)
 {
 	size_t room = 0;
@@ -92,8 +94,8 @@ static bool exports_injection(int fd, size_t n)
 	return ret;
 }
 
-/* CUDA and NVTX say nothing of a file that they cannot load, or that lacks the functions that they
- * look for. (libcuda itself has the name of one.) */
+/* Does the file hold the agent? CUDA and NVTX report no error for a file that they cannot load, or
+ * that lacks the functions for which they look. (libcuda itself contains the name of one.) */
 static bool is_agent(const char *path)
 {
 	CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -132,7 +134,7 @@ static int make_environment(const char *socket, const char *agent, const char *n
 
 /* --- permits --- */
 
-/* Beside the agent. */
+/* The permit's library, in the folder of the agent. */
 static void find_library(const char *agent, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
@@ -145,8 +147,8 @@ static void find_library(const char *agent, char ret[PATH_MAX])
 	make_absolute(path, PATH_MAX, ret);
 }
 
-/* 0, or a code with r filled. The dynamic linker takes a space or a colon for the end of a path,
- * and tells of a library that is not there on the program's stderr. */
+/* Checks the path of a library to preload, because the dynamic linker takes a space or a colon for
+ * its end, and reports a missing library on the program's stderr. 0, or a code with r filled. */
 static int check_library(const char *path, bool preloads, struct refusal *r)
 {
 	if (access(path, R_OK) < 0) {
@@ -164,7 +166,7 @@ static int check_library(const char *path, bool preloads, struct refusal *r)
 	return 0;
 }
 
-/* The library, and what LD_PRELOAD has already. NULL: out of memory. */
+/* The value of LD_PRELOAD: the library, and those preloaded already. NULL: out of memory. */
 static char *list_libraries(const struct gpuctr_capture *c, const char *path)
 {
 	const char *others = c->permit == GPUCTR_PERMIT_BY_PRELOAD ? getenv("LD_PRELOAD") : NULL;

@@ -13,22 +13,22 @@
 #include "proto/wire/pattern.h"
 
 /* The catalogue comes base by base, each with its submetrics. A chip has about 150,000 full names,
- * and only those that match are kept. A text that is no pattern is kept as a name, whether the chip
- * has it or not: the daemon refuses a name that the chip does not have. */
+ * and only those that match are kept. A text that is no pattern is kept as a name; the daemon
+ * refuses it if the chip does not have it. */
 
 struct wanted {
 	struct pattern *pattern;
-	const struct alias *alias; /* that it is, in a list; NULL: none */
+	const struct alias *alias; /* in a list: the alias that the text is; NULL: none */
 	const char **names; /* the full names that the text matches; a text that is no pattern
 			       matches itself */
-	size_t n;	    /* LIMIT_METRICS + 1 means: more than that */
+	size_t n;	    /* LIMIT_METRICS + 1: more than LIMIT_METRICS */
 };
 
 struct expansion {
 	struct arena arena;
 	struct wanted wanted[LIMIT_METRICS];
 	size_t n;
-	const char *names[LIMIT_METRICS]; /* the result */
+	const char *names[LIMIT_METRICS]; /* the names of all texts */
 	struct near near;		  /* names near to the first word of a list */
 	size_t n_listed;
 	bool out_of_memory;
@@ -50,7 +50,7 @@ static int refuse_number(struct refusal *r)
 bool expansion_is_needed(const struct wire_strings *metrics)
 {
 	if (metrics->n > LIMIT_METRICS) {
-		return true; /* expansion_new() refuses them */
+		return true; /* expansion_new() then refuses */
 	}
 	for (size_t i = 0; i < metrics->n; i++) {
 		if (pattern_is(metrics->v[i])) {
@@ -60,8 +60,8 @@ bool expansion_is_needed(const struct wire_strings *metrics)
 	return false;
 }
 
-/* Near names are compared without the rollup, like the names of the catalogue. A list takes words
- * and nvprof's names, too. */
+/* Near names are compared without the rollup, like the names of the catalogue. nvprof's names are
+ * compared as well. */
 static void begin_near(struct expansion *e)
 {
 	const char *text = e->n > 0 ? pattern_text(e->wanted[0].pattern) : "";
@@ -195,7 +195,7 @@ void expansion_add(struct expansion *e, const struct gpuctr_metric *m)
 	char full[2 * LIMIT_NAME_BYTES];
 
 	if (m->kind == GPUCTR_METRIC_PRESET || m->kind == GPUCTR_METRIC_DERIVED) {
-		return; /* its submetrics are names of other metrics */
+		return; /* the submetrics of such a metric are names of other metrics */
 	}
 	for (size_t i = 0; i < m->n_submetrics; i++) {
 		if ((size_t)snprintf(full, sizeof(full), "%s%s", m->name, m->submetrics[i]) >=

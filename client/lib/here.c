@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The catalogue without a daemon. CUPTI's host library needs neither a GPU nor a privilege, so this
- * process can answer what the daemon's planner would, on a machine without a daemon. */
+/* Lists metrics on a machine without a daemon: CUPTI's host library needs neither a GPU nor a
+ * privilege, so this process can do what the daemon's planner does. */
 
 #include <string.h>
 
@@ -54,7 +54,7 @@ int gpuctr_list_metrics_here(const struct gpuctr_metrics_options *options,
 	struct listing l = { .on_metric = on_metric, .userdata = userdata };
 	struct gpuctr_metrics_options o;
 	struct refusal refusal = { 0 };
-	struct gpuctr g = { .fd = -1 }; /* for its error alone */
+	struct gpuctr g = { .fd = -1 }; /* only stores the error */
 	const char *chip = "";
 	int r = options_copy(&g, &o, sizeof(o), options);
 

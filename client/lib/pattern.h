@@ -2,7 +2,7 @@
 #pragma once
 
 /* Names, globs and regular expressions, matched with the C library's functions. These may take any
- * time and memory, which are the user's own: no other process expands patterns. */
+ * time and memory, but only in the user's own process: no other process expands patterns. */
 
 #include <stdbool.h>
 

@@ -6,11 +6,11 @@
 #include "client/lib/cgroup.h"
 #include "client/lib/internal.h"
 
-/* Questions and their answers, matched by the number that the library gave the question.
+/* Matches the daemon's answers to requests, by the number that the library gave each request.
  *
- * Patterns are expanded here and not by the daemon, because what a user can make expensive belongs
- * into the user's own process. So a plan or capture with patterns begins with a question of the
- * library's own, for the whole catalogue, and when that is answered asks with names alone. */
+ * Patterns are expanded here and not by the daemon, because a user can make them expensive, and
+ * should pay in the user's own process. So a plan or capture with patterns begins with a request
+ * for the whole catalogue, and its own request then holds names only. */
 
 static struct request *request_new(struct gpuctr *g, enum wire_type answer, void *userdata)
 {
@@ -307,7 +307,7 @@ static void refuse(struct request *q, const struct refusal *r)
 	fail(q, &e);
 }
 
-/* The names are known: now the question itself. */
+/* The names are known: sends the request itself. */
 static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
 {
 	struct wire_strings names;
@@ -321,7 +321,7 @@ static void end_expansion(struct gpuctr *g, struct request *q, const char *chip)
 	}
 	if (q->capture) {
 		done = *q;
-		q->expansion = NULL; /* has the names */
+		q->expansion = NULL; /* the expansion owns the names, so it is freed below */
 		request_free(q);
 		done.on_expanded(done.capture, &names, NULL);
 		expansion_free(done.expansion);
@@ -446,7 +446,7 @@ void requests_fail_all(struct gpuctr *g, const struct gpuctr_error *e)
 	}
 }
 
-/* Refusals and answers begin with the number of the question. */
+/* Refusals and answers begin with the number of the request. */
 int requests_handle(struct gpuctr *g, const struct wire_message *m)
 {
 	list_for_each(l, &g->requests) {

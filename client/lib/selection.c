@@ -8,11 +8,12 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/nvtx_expression.h"
 
-/* Checks what a capture is to choose. Everything that can be known to be wrong is refused here,
- * before anything starts, with the character at which it goes wrong. The agent would refuse it in
- * the middle of the program; the daemon does not check it, because only the user pays for it. */
+/* Checks which launches a capture is to choose. Every fault that can be known is refused here,
+ * before the program starts, with the character at which it lies. The agent would refuse it only
+ * while the program runs; the daemon does not check selections, because only the user pays for
+ * them. */
 
-/* The daemon refuses a wrong expression as well; here there is time to say where the fault is. */
+/* The daemon refuses a wrong expression as well; this check also says where the fault is. */
 static int check_kernels(struct gpuctr *g, const char *expression)
 {
 	struct refusal r;
@@ -42,7 +43,8 @@ static const char *find_surroundings(const char *name)
 	return !scope || (list && list < scope) ? list : scope;
 }
 
-/* A name that no kernel can have by the chosen base was probably meant for another base. */
+/* Refuses a name that no kernel can have by the chosen base: it was probably meant for another
+ * base. */
 static int check_name(struct gpuctr *g, const char *name, uint64_t base)
 {
 	const char *at = base == GPUCTR_KERNEL_NAME_FUNCTION ? find_surroundings(name) : NULL;
@@ -124,7 +126,7 @@ static int check_contradiction(struct gpuctr *g, const struct gpuctr_capture_opt
 					 "Leave one of them out.");
 }
 
-/* One range begins a phase. */
+/* Checks a trigger: exactly one range begins a phase. */
 static int check_trigger(struct gpuctr *g, const char *text, size_t *n_terms)
 {
 	size_t before = *n_terms;

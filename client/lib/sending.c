@@ -8,8 +8,8 @@
 #include "client/lib/internal.h"
 #include "proto/base/utf8.h"
 
-/* What every file of the library needs: the last error, options, and the output, to which calls of
- * the program append, and which they send as far as the socket takes it. */
+/* What all files of the library need: the last error, options, and the output buffer. Calls append
+ * messages to this buffer, and send as much of it as the socket takes. */
 
 int connection_send(struct gpuctr *g, const struct wire_message *m)
 {
@@ -26,7 +26,7 @@ int connection_send(struct gpuctr *g, const struct wire_message *m)
 				       "the request is longer than the protocol allows",
 				       "Shorten the regular expression or the list of metrics.");
 	}
-	if (r == 0) { /* reading shows that the connection is broken */
+	if (r == 0) { /* an error here shows at the next read */
 		buffer_send(&g->out, g->fd, MSG_DONTWAIT);
 	}
 	return r;
@@ -38,7 +38,7 @@ void connection_name(const char *program, char *name, size_t size)
 	utf8_repair(name);
 }
 
-/* What gpuctr_last_error() tells. */
+/* The error that gpuctr_last_error() returns. */
 
 int connection_fail(struct gpuctr *g, int code, const char *message, const char *remedy)
 {
@@ -57,10 +57,10 @@ const struct gpuctr_error *gpuctr_last_error(const struct gpuctr *g)
 	return &g->error;
 }
 
-/* A struct that a program passes in begins with its size as the program was compiled. A shorter one
- * is of an older program: members that it lacks are zero, which means the behaviour from before
- * they came. A longer one is of a newer program, and is accepted if the members that this library
- * does not know are zero. */
+/* A struct that a program passes in begins with its size as the program was compiled. A shorter
+ * struct comes from an older program: the members that it lacks are set to zero, which selects the
+ * behaviour before these members existed. A longer struct comes from a newer program, and is
+ * accepted if the members that this library does not know are zero. */
 
 int options_copy(struct gpuctr *g, void *ret, size_t size, const void *given)
 {

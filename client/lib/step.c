@@ -8,7 +8,7 @@
 #include "proto/wire/nvtx_expression.h"
 
 /* A step is a mark of NVTX, for which NVTX's header is enough: the agent receives the mark, and so
- * does another profiler. Without either, a call only looks at a pointer. */
+ * does another profiler. Without agent and profiler, a call only checks a pointer. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static nvtxDomainHandle_t domain;
