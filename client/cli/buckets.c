@@ -50,7 +50,7 @@ struct bucket_metric bucket_metric(const char *name)
 	return m;
 }
 
-/* A sample's value as shown. */
+/* The value of a sample as the table shows it. */
 static double bucket_shown(const struct bucket_metric *m, double value, double length_ns)
 {
 	return m->kind == BUCKET_RATE ? value * ns_per_s / length_ns : value;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The measured program, which belongs to our process group; signals.c has the signals around it. */
+/* Starts and reaps the measured program, which belongs to the client's process group; signals.c
+ * handles signals. */
 
 #include "client/cli/child.h"
 
@@ -55,7 +56,7 @@ char *child_find(const char *program, int *ret_errno)
 			*ret_errno = ENOMEM;
 			return strdup(candidate);
 		}
-		/* A folder that we may not search is skipped, as a shell does. */
+		/* A folder that this user may not search is skipped, as in a shell. */
 		if (error == EACCES && access(candidate, F_OK) == 0) {
 			*ret_errno = EACCES;
 		}
@@ -157,7 +158,8 @@ static int spawn(struct child *c, const char *path, const posix_spawn_file_actio
 	}
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
-	/* A command with pipes to us ends when we tell it, and not by the terminal's Ctrl-C. */
+	/* A command with pipes gets a process group of its own: it ends when the client asks, and
+	 * not by the terminal's Ctrl-C. */
 	posix_spawnattr_setflags(&attributes,
 				 POSIX_SPAWN_SETSIGMASK | (files ? POSIX_SPAWN_SETPGROUP : 0));
 	error = posix_spawn(&pid, path, files, &attributes, argv, environment);
@@ -223,7 +225,7 @@ bool child_reap(struct child *c)
 	if (pid == 0) {
 		return false;
 	}
-	/* Our caller had SIGCHLD ignored, so the status is lost. */
+	/* Whoever started the client ignored SIGCHLD, so the status is lost. */
 	c->status = 0;
 	if (pid > 0) {
 		c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -247,7 +249,8 @@ const char *child_end_text(int status)
 
 /* --- other tools ----------------------------------------------------------------------------- */
 
-/* An agent, as of a client around this one, is no other tool. */
+/* The other tool that a variable names; NULL: none. An agent, as of a client around this one, is no
+ * other tool. */
 static const char *tool_of(const char *name)
 {
 	const char *value = getenv(name);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The pattern of -o becomes one file when none of its letters depends on a process; files_open()
- * creates it. Otherwise files_process() expands the pattern for each process, and processes of
- * the same name share a file. Such a file is closed when its last process has ended and reopened
- * for later writes (a later process of the same name, a notice to all, the end), so that there
- * may be more files than descriptors. Numbers of processes are small and dense. */
+ * creates it. Otherwise files_process() expands the pattern for each process, and processes of the
+ * same name share a file. Such a file is closed when its last process has ended, and reopened for
+ * later writes (a later process of the same name, a notice to all files, the end), so that there
+ * may be more files than descriptors. Processes have small and dense numbers, which index
+ * of_process. */
 
 #include "client/cli/files_internal.h"
 
@@ -69,8 +70,8 @@ bool files_spare_recording(const struct run_options *o, const char *option, cons
 	return true;
 }
 
-/* Refuses a name of a file that is written or read at the same time by another name. The names of
- * -o are compared when they are known, which may be when a process comes. */
+/* Refuses a path whose file this run also writes or reads by another name. A path of -o may only be
+ * known when a process comes. */
 static bool spares_others(const struct run_options *o, const char *path)
 {
 	if (o->stream_path && outfile_is_same(path, o->stream_path)) {
@@ -81,8 +82,8 @@ static bool spares_others(const struct run_options *o, const char *path)
 	return files_spare_recording(o, "-o", path);
 }
 
-/* With a name that processes have chosen, -f replaces files of who captures their own: another
- * user's process would choose which of our files is replaced. */
+/* May -f replace this file? Not if processes have chosen its name and belong to another user, who
+ * would then choose which of the client's files is replaced. */
 static bool may_replace(const struct files *f, const char *path)
 {
 	struct stat st;
@@ -110,7 +111,7 @@ bool files_check(const struct run_options *o)
 		return check_folder(o);
 	}
 	path = early_path(o);
-	/* Folders are made when there is something to put into them. */
+	/* Makes folders only if the pattern has letters. */
 	if (path && strchr(o->capture_path, '%')) {
 		r = expand_make_folders(path);
 	}
@@ -131,7 +132,7 @@ bool files_check(const struct run_options *o)
 	return r == 0;
 }
 
-/* path NULL: a temporary file. */
+/* The options to create a file; path NULL: a temporary one. */
 static struct store_options options_of(const struct files *f, const char *path)
 {
 	return (struct store_options){ .path = path,
@@ -167,7 +168,7 @@ static int create(struct files *f, const char *path, struct store **ret)
 	return r;
 }
 
-/* Takes path; NULL: of a temporary file. NULL: out of memory. */
+/* Adds a file, which takes path; path NULL: a temporary one. Returns NULL if out of memory. */
 static struct file *add_file(struct files *f, char *path)
 {
 	struct file *items = realloc(f->items, (f->n + 1) * sizeof(*items));
@@ -194,7 +195,8 @@ static bool open_early(struct files *f)
 	return create(f, file->path, &file->store) == 0;
 }
 
-/* Values of samples are known at the end, so nothing is sampled without it. False: told why. */
+/* Creates the temporary file. A sampled run needs it, because values are only known at the end.
+ * False: the reason was reported. */
 static bool record_aside(struct files *f)
 {
 	const struct store_options options = options_of(f, NULL);
@@ -315,7 +317,7 @@ void file_rest(struct file *file)
 	}
 }
 
-/* The first message of a process: chooses its file. */
+/* Chooses the file of a process, at its first message. */
 static void begin(struct files *f, const struct gpuctr_process *process,
 		  const struct claims *claims)
 {
@@ -335,7 +337,7 @@ static void begin(struct files *f, const struct gpuctr_process *process,
 
 enum { FILES_OF_PROCESS = 2 };
 
-/* Which files get what is of this process; how many. */
+/* Fills ret with the files that get this process's messages. Returns their number. */
 static size_t files_of(const struct files *f, unsigned process, struct file *ret[FILES_OF_PROCESS])
 {
 	struct file *own = file_of(f, process), *all = file_of_all(f);
@@ -382,7 +384,7 @@ void files_record(struct files *f, const struct gpuctr_record *of_capture,
 	size_t n = files_of(f, record->process, to);
 	struct store_attribution columns;
 
-	copy.values = copy.errors = NULL; /* which are known at the end */
+	copy.values = copy.errors = NULL; /* a sampled run has values only at the end */
 	attribution_columns(what, &columns);
 	for (size_t i = 0; i < n; i++) {
 		file_check(to[i], store_write_record(to[i]->store, record, &columns));
@@ -474,7 +476,7 @@ void files_write_names(const struct files *f, const char *node, FILE *out)
 		const char *path = f->items[i].path;
 		struct stat st;
 
-		/* A name with an end of a line in it is left out. */
+		/* A name with a tab or a newline is left out. */
 		if (f->items[i].store && path && !strpbrk(path, "\t\n") && stat(path, &st) == 0) {
 			fprintf(out, "file\t%s\t%ju\t%s\n", node, (uintmax_t)st.st_ino, path);
 		}
@@ -498,7 +500,7 @@ uint64_t files_unsaved(const struct files *f)
 	uint64_t unsaved = f->unmade;
 
 	for (size_t i = 0; i < f->n; i++) {
-		/* A temporary file is nobody's where there are others. */
+		/* A temporary file does not count beside files of the user. */
 		bool counts = f->items[i].path || f->n == 1;
 
 		unsaved += counts && f->items[i].store ? store_unsaved(f->items[i].store) : 0;

@@ -14,14 +14,14 @@
  * its processes. Zero-initialised by the caller. */
 struct files {
 	const struct run_options *options;
-	const struct format_capture *capture; /* lives as long */
+	const struct format_capture *capture; /* borrowed */
 	const char *driver;
-	struct file *items; /* first the one of all processes, if there is one */
+	struct file *items; /* the file of all processes, if there is one, comes first */
 	size_t n;
-	size_t *of_process; /* by number of process: 1 + the index of its file; 0: none yet */
+	size_t *of_process; /* for each process: 1 + the index of its file; 0: none yet */
 	size_t n_processes;
 	uint64_t unmade;  /* records of processes whose file could not be made */
-	struct kept kept; /* on its way into the file of all processes */
+	struct kept kept; /* samples and copies for the file of all processes */
 };
 
 /* Checks, before anything waits, whether the files can be created. False: the reason was
@@ -43,38 +43,39 @@ void files_record(struct files *f, const struct gpuctr_record *record,
 		  const struct attribution *what);
 void files_mark(struct files *f, const struct gpuctr_mark *mark);
 void files_image(struct files *f, const struct gpuctr_image *image);
-/* Of --mode sample. */
+/* For --mode sample and --timeline. */
 void files_sample(struct files *f, const struct kept_sample *sample);
 void files_copy(struct files *f, const struct gpuctr_copy *copy);
 void files_unknown(struct files *f, const struct store_unknown *unknown);
-/* What was sampled since then is nobody's. */
+/* Drops what was sampled since since_ns. */
 void files_discard(struct files *f, int64_t since_ns);
-/* What was recorded until now; NULL: it cannot be read, which was reported. To be freed before
- * files_close(). */
+/* A reader of what was recorded until now, which the caller frees before files_close(). NULL: an
+ * error was reported. */
 struct store_reader *files_read(struct files *f);
-/* All that was recorded, in one file or in several; *at is 0 at first. NULL: there is no more. */
+/* A reader of the next file of those that hold all that was recorded. *at: 0 at first. NULL: there
+ * is no more. */
 struct store_reader *files_next(struct files *f, size_t *at);
-/* A record's values, which are known now, into its file. */
+/* Writes a record's values, which are known now, into its file. */
 void files_values(struct files *f, const struct gpuctr_record *record);
-/* After those of a process. */
+/* Call it after the values of a process. */
 void files_values_end(struct files *f, unsigned process);
-/* After all: files of some of the processes keep the samples of GPUs that the others have not used.
- * What the reader returned. */
+/* Call it after all values: gives each file of some processes the samples of GPUs that no other
+ * file's process has used. Returns the reader's result. */
 int files_share(struct files *f, struct store_reader *reader);
-/* Into a file of all processes. */
+/* Writes the description of samples into the file of all processes. */
 void files_unsampled(struct files *f, const char *text, uint64_t sample_ns);
 void files_notice(struct files *f, const struct gpuctr_notice *notice);
 void files_process_end(struct files *f, const struct gpuctr_process_end *end);
 void files_flush(struct files *f);
-/* A file of some of the processes gets the totals of these. */
+/* Writes the end; a file of some of the processes gets the totals of these. */
 void files_end(struct files *f, const struct gpuctr_end *end);
-/* Prints a line of slurm.c for each file that exists; PATH as the pattern gives it. */
+/* Prints a "file" line (slurm.c) for each file that exists; PATH is the expanded pattern. */
 void files_write_names(const struct files *f, const char *node, FILE *out);
 /* Are values of samples in the file that files_read() reads? */
 bool files_have_values(const struct files *f);
 /* How many files are complete, and the first of them. */
 size_t files_made(const struct files *f, const char **ret_first);
-uint64_t files_unsaved(const struct files *f); /* records */
-/* Has all been written, which is more than records? */
+uint64_t files_unsaved(const struct files *f); /* records that no file has */
+/* Has everything been written, not only records? */
 bool files_are_whole(const struct files *f);
 void files_close(struct files *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A sampled run is recorded into one file: into the user's, where there is one for all processes
- * that keeps samples, or else into a temporary one beside the user's files, if there are any. When
- * the capture ends it is read again, and records get their values where they are. */
+/* A sampled run is recorded into one file: into the user's file, if that is one for all processes,
+ * or else into a temporary one. When the capture ends, this file is read again, and records get
+ * their values in the user's files. */
 
 #include "client/cli/files_internal.h"
 
@@ -11,7 +11,7 @@
 
 #include "client/cli/say.h"
 
-/* NULL: nothing more can be recorded. */
+/* The file to record into; NULL: writing has failed, or there is none. */
 static struct file *recording(const struct files *f)
 {
 	struct file *file = file_of_all(f);
@@ -134,8 +134,8 @@ static bool has_gpu(const struct gpuctr_process *process, const char *gpu)
 	return false;
 }
 
-/* The file that has all processes on a GPU: its samples can be divided again without the others'
- * kernels. NULL: there is none. */
+/* The file that has all processes of a GPU, so that the GPU's samples can be divided again without
+ * other files. NULL: there is none. */
 static struct file *owner_of(struct files *f, const struct store_info *info, const char *gpu)
 {
 	struct file *owner = NULL;

@@ -50,7 +50,7 @@ static struct kept_gpu *find_gpu(struct kept *k, const char *uuid)
 	return gpu;
 }
 
-/* The file knows the times of one GPU in their order. */
+/* Has the sample a valid time? In the file the samples of a GPU are in the order of time. */
 static bool has_time(const struct kept_gpu *gpu, const struct kept_sample *sample)
 {
 	return sample->start_ns > 0 && sample->start_ns >= gpu->last_ns &&

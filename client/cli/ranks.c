@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A process has an item once it is chosen, or when it attaches as the child of a program. Figures
- * of processes are the file's: what is told here is what no file knows, why kernels were not
- * measured. */
+/* A process has an item once it is chosen, or when it attaches as a child of the program. The
+ * capture file holds the figures of processes; ranks add why kernels were not measured. */
 
 #include "client/cli/ranks.h"
 
@@ -17,17 +16,18 @@
 
 #define STOPPED "stopped, by a signal or a debugger"
 
-/* A program may have any number of children; of chosen processes each is told. */
+/* Most processes that are reported, because a program may have any number of children; chosen
+ * processes are all reported. */
 enum { TOLD_MAX = 20 };
 
 struct rank {
 	char rank[32], program[64], note[64];
 	unsigned process; /* number in the capture; 0: the process has not attached */
-	unsigned pid;	  /* as the daemon sees it */
-	unsigned own_pid; /* as we do */
+	unsigned pid;	  /* pid in the daemon's pid namespace */
+	unsigned own_pid; /* pid in the client's pid namespace */
 	bool answered, ended, stopped, left_out;
-	bool speechless, runs_on;    /* it has ended for us, without a goodbye; it is there */
-	uint64_t uncounted_ns;	     /* of such a one: how old its last counts were */
+	bool speechless, runs_on;    /* ended without a goodbye; the process is still there */
+	uint64_t uncounted_ns;	     /* speechless: how old its last counts were */
 	struct gpuctr_totals totals; /* of a process that has ended */
 };
 
@@ -37,7 +37,7 @@ void ranks_deinit(struct ranks *r)
 	*r = (struct ranks){ 0 };
 }
 
-/* process 0: the one that is expected with this pid. */
+/* process 0: finds the expected process with this pid. */
 static struct rank *find(const struct ranks *r, unsigned process, unsigned pid)
 {
 	for (size_t i = r->n; i > 0; i--) {
@@ -108,7 +108,7 @@ void ranks_notice(struct ranks *r, const struct gpuctr_notice *notice)
 {
 	struct rank *row = notice->process ? find(r, notice->process, 0) : NULL;
 
-	/* What a filter left out is counted. */
+	/* Kernels that a filter left out are counted, so they need no note. */
 	if (row && !*row->note && notice->error.code != GPUCTR_OK &&
 	    notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) {
 		snprintf(row->note, sizeof(row->note), "%s", gpuctr_error_name(notice->error.code));
@@ -189,7 +189,7 @@ static void add_part(struct buf *b, uint64_t n, const char *what)
 	}
 }
 
-/* For a process that has not said goodbye. */
+/* Describes a process that has not said goodbye, by what it does now. */
 static const char *look_after(const struct rank *row)
 {
 	struct procstat stat;
@@ -203,7 +203,7 @@ static const char *look_after(const struct rank *row)
 			     : "had ended";
 }
 
-/* In tenths of a second, and never less than it is. */
+/* Rounds up to tenths of a second. */
 static double seconds_up(uint64_t ns)
 {
 	const uint64_t tenth_ns = CLOCK_NS_PER_S / 10;
@@ -211,8 +211,8 @@ static double seconds_up(uint64_t ns)
 	return (double)(ns / tenth_ns + 1) / 10;
 }
 
-/* How it has ended, if not as it should. One that was killed, called _exit() or closed the agent's
- * descriptors may have launched what nobody has counted. */
+/* Appends how a process has ended, if not as it should. A process that was killed, called _exit()
+ * or closed the agent's descriptors may have launched kernels that nobody has counted. */
 static void add_end(struct buf *b, const struct rank *row, const char *separator)
 {
 	if (row->speechless && row->runs_on) {
@@ -259,7 +259,7 @@ void ranks_describe(const struct ranks *r, size_t i, struct buf *b)
 	add_end(b, row, separator);
 }
 
-/* Is there nothing to say of it? What one alone has lost is in the totals. */
+/* Is there nothing to report of a process? alone: it is the only one, so totals show its losses. */
 static bool is_well(const struct rank *row, bool alone)
 {
 	const struct gpuctr_totals *t = &row->totals;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels and copies of a GPU are put in the order of time, and go to its attribution each before
- * the first sample that it ran in. Values are those of the kernel's position in the program, which
- * get better until the end, so of a record nothing but the position is kept.
+/* Kernels and copies of a GPU are sorted by time, and each goes to the GPU's attribution before the
+ * first sample in which it ran. A kernel has the value of its position in the program, which gets
+ * better until the end, so only the position is kept for a record.
  *
- * Where sets of metrics take turns each has an attribution of its own, which gets all kernels, and
- * the samples of its turns. A kernel that ran in another's turn has the value of its position
- * (sampled_tell.c).
+ * Where sets of metrics take turns, each set has an attribution of its own, which gets all kernels
+ * and the samples of the set's turns. For metrics of other sets, a kernel has the value of its
+ * position (sampled_tell.c).
  *
- * Out of memory, everything is told without values: the records are what the program's user waited
- * for. */
+ * If memory runs out, records are written without values: they are still worth the user's wait. */
 
 #include "client/cli/sampled_internal.h"
 
@@ -22,24 +21,23 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 
-/* Behind every kernel, and a time for the attribution. */
+/* A time after every kernel, and valid for the attribution. */
 #define END_NS (INT64_MAX / 4 - 1)
 
 struct device {
 	unsigned process, index;
-	int gpu; /* -1: it is not sampled */
+	int gpu; /* number of the GPU; -1: it is not sampled */
 };
 
 /* A stream of a process, whose kernels run one after the other. */
 struct stream {
 	unsigned process, context;
 	uint64_t stream;
-	bool copies; /* a stream of copies, kept apart: which of its copies are missing is not known
-		      */
+	bool copies; /* copies of a stream are kept apart, because some may be missing */
 	uint64_t sequence;
-	int64_t end_ns;		 /* of its last kernel with a time */
-	struct sampled_gpu *gpu; /* of one without a time */
-	int64_t lost_since_ns;	 /* 0: none without a time since */
+	int64_t end_ns;		 /* end of its last kernel with a time */
+	struct sampled_gpu *gpu; /* GPU of the kernels whose time CUPTI lost */
+	int64_t lost_since_ns;	 /* since then kernels without a time came; 0: none did */
 };
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -215,7 +213,8 @@ static bool is_device(const void *item, const void *key)
 	return d->process == wanted->process && d->index == wanted->index;
 }
 
-/* By hash: each record looks one up, and a captured program chooses how many there are. */
+/* A hash table, because each record needs its device, and the captured program chooses the number
+ * of devices. */
 static struct device *find_device(const struct sampled *s, unsigned process, unsigned index)
 {
 	const struct device wanted = { .process = process, .index = index };
@@ -244,7 +243,7 @@ void sampled_process(struct sampled *s, const struct gpuctr_process *process)
 	}
 }
 
-/* NULL: it is not sampled. */
+/* NULL: the GPU is not sampled. */
 static struct sampled_gpu *gpu_of(struct sampled *s, unsigned process, unsigned index)
 {
 	const struct device *device = find_device(s, process, index);
@@ -282,7 +281,8 @@ void sampled_unknown(struct sampled *s, int gpu, int64_t start_ns, int64_t end_n
 	}
 }
 
-/* What ran beside one that is too many has no value either. False: it is. */
+/* Adds a kernel or copy. False: there are too many; then the time from this one on counts as
+ * unknown, because kernels beside those left out have no value either. */
 static bool add_running(struct sampled *s, struct sampled_gpu *gpu,
 			const struct attribution_kernel *item)
 {
@@ -326,7 +326,7 @@ static struct stream *find_stream(struct sampled *s, const struct stream *wanted
 		return NULL;
 	}
 	*found = *wanted;
-	found->sequence = hash; /* the same whatever came first */
+	found->sequence = hash; /* does not depend on the order of records */
 	return found;
 }
 
@@ -343,8 +343,9 @@ static uint32_t shape_of(const struct gpuctr_record *r)
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* A kernel of a graph is the same work whenever the graph is launched. Several of them may run at
- * once, so their order is no sequence. Of another shape, its node was changed. */
+/* A graph's node is the same work in each launch of the graph. A graph's kernels may run at the
+ * same time, so their order is no sequence. The shape is part of the place, because a program may
+ * change a node. */
 static uint64_t place_of(const struct gpuctr_record *r)
 {
 	uint64_t hash = map_mix(map_mix(0, r->process), r->context);
@@ -356,7 +357,7 @@ static uint64_t place_of(const struct gpuctr_record *r)
 	return map_mix(hash, shape_of(r)) | 1;
 }
 
-/* A file may hold any times. */
+/* Has the record a valid time? A file may hold any. */
 static bool is_timed(const struct gpuctr_record *r)
 {
 	int64_t after_ns = r->start_ns > 0 ? r->start_ns : 0;
@@ -366,7 +367,7 @@ static bool is_timed(const struct gpuctr_record *r)
 	       r->duration_ns <= CLOCK_NS_MOST - after_ns;
 }
 
-/* It ran between the kernels before and behind it in its stream, or to the end. */
+/* Notes that a kernel without a time ran between its neighbours in the stream, or until the end. */
 static void note_timeless(struct stream *stream, struct sampled_gpu *gpu,
 			  const struct gpuctr_record *r)
 {
@@ -395,7 +396,7 @@ static bool add_kernel(struct sampled *s, struct sampled_gpu *gpu, struct stream
 	return add_running(s, gpu, &item);
 }
 
-/* NULL: out of memory, or there are more than an item can number. */
+/* NULL: out of memory, or there are more records than ids. */
 static struct sampled_place *add_place(struct sampled *s)
 {
 	size_t had = s->max;
@@ -472,7 +473,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy)
 
 /* --- the order of time ----------------------------------------------------------------------- */
 
-/* Values depend on the order, so the order does not depend on which record came first. */
+/* Values depend on this order, so the order must not depend on the order of records. */
 static int compare_items(const void *a, const void *b)
 {
 	const struct attribution_kernel *x = a, *y = b;
@@ -516,7 +517,7 @@ static void sort(struct sampled *s)
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-/* The set of the first metric that has a value; its values, in their order. */
+/* Returns the set of the first metric that has a value; ret: the values of that set, in order. */
 static size_t take_values(const struct sampled *s, const double *values,
 			  double ret[ATTRIBUTION_METRICS_MAX])
 {
@@ -533,7 +534,7 @@ static size_t take_values(const struct sampled *s, const double *values,
 	return set;
 }
 
-/* What began by this time. */
+/* Gives the attribution the items that began before this time. */
 static int give_items(struct sampled_part *part, int64_t until_ns)
 {
 	const struct sampled_gpu *gpu = part->gpu;
@@ -552,7 +553,7 @@ static int give_items(struct sampled_part *part, int64_t until_ns)
 	return r;
 }
 
-/* Others had their turns since the last sample of this set. */
+/* Tells the attribution that other sets had their turns since the last sample of this set. */
 static int note_away(const struct sampled_part *part, int64_t until_ns)
 {
 	int64_t since_ns = part->last_ns ? part->last_ns : part->gpu->begin_ns;

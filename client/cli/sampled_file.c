@@ -11,7 +11,7 @@
 #include "client/report/reading.h"
 #include "client/sampler/sets.h"
 
-enum { ALL_IN_ONE = 1 << 20 }; /* no result of the store's */
+enum { ALL_IN_ONE = 1 << 20 }; /* no function of client/store returns this */
 
 struct pass {
 	struct sampled *sampled;
@@ -19,7 +19,7 @@ struct pass {
 	size_t n_metrics;
 };
 
-/* Until all metrics were sampled together. */
+/* Joins metrics that were sampled together; ends early when all are in one set. */
 static int note_sets(const struct store_samples *samples, void *userdata)
 {
 	struct pass *p = userdata;
@@ -83,7 +83,7 @@ static int add_copies(struct pass *p, struct store_reader *reader, unsigned proc
 	return r;
 }
 
-/* Names of steps are one pointer each. */
+/* Equal names of steps are the same pointer. */
 static int on_record(const struct gpuctr_record *record, const struct attribution *what,
 		     void *userdata)
 {

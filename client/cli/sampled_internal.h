@@ -8,48 +8,49 @@
 
 enum { SAMPLED_GPUS_MAX = 64 };
 
-/* What is no record: in place of its number, the id that the attribution gives back. */
+/* Ids of items without a record, in place of a record's number. */
 #define SAMPLED_COPY UINT32_MAX
-#define SAMPLED_UNKNOWN (UINT32_MAX - 1) /* a time of which nobody knows what ran */
+#define SAMPLED_UNKNOWN (UINT32_MAX - 1) /* a time in which nobody knows what ran */
 
-/* What a set's attribution has told of a record. */
+/* What a set's attribution has reported for a record. */
 struct sampled_told {
 	uint32_t position;
 	uint8_t state;			  /* enum attribution_state */
-	struct attribution_value *values; /* of one without a position; NULL: none */
+	struct attribution_value *values; /* of a record without a position; NULL: none */
 };
 
-/* A record: the GPU that has it, or why it is on none. */
+/* A record: its GPU, or why it has no value. */
 struct sampled_place {
 	uint8_t gpu;
-	uint8_t why; /* enum sampled_reason; SAMPLED_REASONS: it is known when it ran there */
+	uint8_t why; /* enum sampled_reason; SAMPLED_REASONS: its GPU and time are known */
 };
 
 struct sampled_set {
 	size_t n;
-	uint32_t metrics[ATTRIBUTION_METRICS_MAX]; /* of the plan */
+	uint32_t metrics[ATTRIBUTION_METRICS_MAX]; /* numbers of metrics in the plan */
 };
 
-/* A set's samples of a GPU. */
+/* One set on one GPU. */
 struct sampled_part {
 	struct sampled_gpu *gpu;
 	size_t set;
 	struct attribution *attribution;
-	size_t next;	 /* item of the GPU's */
-	int64_t last_ns; /* the end of its last sample; 0: none has come */
+	size_t next;	 /* next item of the GPU for this attribution */
+	int64_t last_ns; /* end of the set's last sample; 0: none has come */
 };
 
 struct sampled_gpu {
 	char uuid[64];
 	struct sampled *owner;
-	struct sampled_part *parts;	  /* n_sets */
-	struct attribution_kernel *items; /* in the order of time, once samples come */
+	struct sampled_part *parts;	  /* n_sets of them */
+	struct attribution_kernel *items; /* sorted by time once samples come */
 	size_t n_items, max_items;
 	bool is_sorted;
-	int64_t begin_ns, last_ns; /* of all samples */
+	int64_t begin_ns, last_ns; /* begin and end of all samples */
 };
 
-/* Of a record: why SAMPLED_REASONS, or there is none; too short to tell, value is good for sums. */
+/* A record's value of one metric. why: SAMPLED_REASONS if there is one; with SAMPLED_TOO_SHORT,
+ * value is only good in sums. */
 struct sampled_metric {
 	enum sampled_reason why;
 	double value, error;
@@ -62,13 +63,13 @@ struct sampled {
 	struct sampled_gpu gpus[SAMPLED_GPUS_MAX];
 	size_t n_gpus;
 	struct map devices, streams;
-	struct sampled_place *places; /* of the records */
-	struct sampled_told *told;    /* n_sets for each */
+	struct sampled_place *places; /* one for each record */
+	struct sampled_told *told;    /* n_sets for each record */
 	size_t n, max, n_items;
-	int64_t until_ns;		/* later samples are nobody's */
-	double *row;			/* values, errors of a record */
-	struct sampled_metric *metrics; /* of a record */
-	bool failed;			/* out of memory */
+	int64_t until_ns;		/* samples that end later are left out */
+	double *row;			/* values and errors of the present record */
+	struct sampled_metric *metrics; /* of the present record */
+	bool failed;			/* memory ran out */
 	struct sampled_counts counts;
 	sampled_on_pause *on_pause;
 	void *on_pause_user;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What sets of samples say of a record, as its columns. A kernel that no sample of a set has seen,
- * because others had their turn, has the value of its position. How far its own may be from that is
- * told by those of the position that were seen: at least four, because of three the variance by
- * Student's distribution is infinite. */
+/* Makes the columns of a record from the results of all sets. A kernel that no sample of a set
+ * covers, because other sets had their turns, has the value of its position. How far its own value
+ * may be from this is estimated from the kernels of the position that samples cover. These must be
+ * four at least, because with three the variance by Student's distribution is infinite. */
 
 #include "client/cli/sampled_internal.h"
 
@@ -35,7 +35,8 @@ static enum sampled_reason reason_of(const struct sampled *s, enum attribution_s
 	return SAMPLED_LOST;
 }
 
-/* Of a kernel that was not seen, from those at its position that were. */
+/* Adds the spread of the position to the error, for a kernel that no sample covers. seen: number of
+ * kernels of the position that samples cover. */
 static void widen(struct attribution_value *v, uint64_t seen)
 {
 	double freedom = (double)seen - 1;
@@ -60,7 +61,7 @@ static enum sampled_reason why_none(const struct sampled *s, const struct sample
 	return SAMPLED_REASONS;
 }
 
-/* What a set says of a record, one value a metric of the set. */
+/* Fills values, one for each metric of a set, for a record. */
 static void find_values(const struct sampled_part *part, const struct sampled_told *told, size_t n,
 			struct attribution_value *values)
 {
@@ -79,8 +80,8 @@ static void find_values(const struct sampled_part *part, const struct sampled_to
 	}
 }
 
-/* Every metric's, from all sets. Returns what the record is alike to: to the first set that knows.
- */
+/* Fills s->metrics from all sets. Returns record->alike, by the first set in which the record has a
+ * position. */
 static unsigned find_metrics(struct sampled *s, size_t record, size_t gpu)
 {
 	const struct sampled_told *told = &s->told[record * s->n_sets];
@@ -113,8 +114,8 @@ static unsigned find_metrics(struct sampled *s, size_t record, size_t gpu)
 	return alike;
 }
 
-/* A column of its metrics, which know nothing of each other. What is worst of one is of the column.
- */
+/* Calculates a column from its metrics, whose errors are independent. If metrics lack values, the
+ * worst reason counts. */
 static struct sampled_metric add_up(const struct sampled *s, size_t column)
 {
 	struct sampled_metric sum = { .why = SAMPLED_REASONS };
@@ -137,7 +138,7 @@ static struct sampled_metric add_up(const struct sampled *s, size_t column)
 	return sum;
 }
 
-/* Fills the row; why the first column without a value has none, or SAMPLED_REASONS. */
+/* Fills the row. Returns why the first column without a value has none, or SAMPLED_REASONS. */
 static enum sampled_reason fill(struct sampled *s)
 {
 	enum sampled_reason why = SAMPLED_REASONS;
@@ -174,7 +175,7 @@ const char *sampled_apply(struct sampled *s, size_t i, struct gpuctr_record *rec
 
 	record->values = s->row;
 	record->errors = s->row + s->plan->n_columns;
-	record->alike = 0; /* whatever a file says */
+	record->alike = 0; /* replaces the value from the file */
 	if (why == SAMPLED_REASONS) {
 		record->alike = find_metrics(s, i, s->places[i].gpu);
 		why = fill(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The samplers of a trace, one for each GPU, which end with it. A sampler ends when its standard
- * input does: when it is asked to, or when we are no more. What it has sampled until then still
- * comes. One that does not end is killed. */
+ * input is closed: when the client asks it to end, or when the client is gone. It still writes its
+ * last samples. A sampler that does not end is killed. */
 
 #include "client/cli/sampling_internal.h"
 
@@ -25,7 +25,7 @@ enum { LEAST_MS = 10, TURNS_LEAST = 16, PIPE_BYTES = 1 << 20, READ_BYTES = 1 << 
 #define TURN_NS (500 * CLOCK_NS_PER_MS)
 #define COARSE_NS UINT64_C(300000)
 #define TURN_LEAST_NS (100 * CLOCK_NS_PER_MS)
-/* One that was asked to end is killed after this time. */
+/* A sampler that was asked to end is killed after this time. */
 #define END_NS (5 * CLOCK_NS_PER_S)
 
 /* --- the program ----------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static bool find_beside(char ret[PATH_MAX])
 	return slash && access(ret, X_OK) == 0;
 }
 
-/* $GPUCTR_SAMPLER, or gpuctr-sampler beside us, or where it is installed. */
+/* $GPUCTR_SAMPLER, or gpuctr-sampler beside this program, or the installed one. */
 static bool find_sampler(char ret[PATH_MAX])
 {
 	const char *named = getenv("GPUCTR_SAMPLER");
@@ -64,7 +64,7 @@ static bool find_sampler(char ret[PATH_MAX])
 	return access(ret, X_OK) == 0;
 }
 
-/* What a recording holds is played by who plays its launches. */
+/* The gpuctr-replay that plays a recording's launches also plays its samples. */
 static bool find_player(struct sampling *s)
 {
 	const struct run_options *o = s->options;
@@ -97,7 +97,7 @@ bool samplers_find(struct sampling *s)
 
 /* --- what it writes -------------------------------------------------------------------------- */
 
-/* Values come in the order of these names, and as many. */
+/* Has the sampler begun with the names asked for, in their order? Values come in this order. */
 static bool is_as_asked(const struct sampler *m, const struct sampler_begin *begin)
 {
 	const char *asked = buf_string(&m->owner->metrics);
@@ -115,7 +115,8 @@ static bool is_as_asked(const struct sampler *m, const struct sampler_begin *beg
 	return strcmp(begin->gpu, m->uuid) == 0;
 }
 
-/* Those of the first sampler, which others have to have as well: GPUs of one kind. */
+/* Takes the sets of the first sampler. False: another sampler has other sets, so the GPUs are not
+ * of one kind. */
 static bool take_sets(struct sampling *s, const struct sampler_begin *begin)
 {
 	if (s->n_sets == 0) {
@@ -127,7 +128,7 @@ static bool take_sets(struct sampling *s, const struct sampler_begin *begin)
 	return s->n_sets == begin->n_sets && memcmp(s->sets, begin->sets, begin->n_metrics) == 0;
 }
 
-/* The first metric whose samples are long although nobody asked for that, or n_metrics. */
+/* The first metric with long samples, unless the user gave an interval; n_metrics: none. */
 static size_t find_coarse(const struct sampling *s, size_t n_metrics)
 {
 	size_t i = 0;
@@ -139,7 +140,7 @@ static size_t find_coarse(const struct sampling *s, size_t n_metrics)
 }
 
 /* Samples of more than 0.3 ms tell few kernels apart (H200, SM metrics of a transformer). False:
- * ranges do better, and why is known. */
+ * ranges do better; s->why has the reason. */
 static bool take_coarse(struct sampler *m, const struct sampler_begin *begin)
 {
 	struct sampling *s = m->owner;
@@ -155,7 +156,7 @@ static bool take_coarse(struct sampler *m, const struct sampler_begin *begin)
 				  us);
 		return false;
 	}
-	if (m == s->samplers) { /* of several GPUs once */
+	if (m == s->samplers) { /* once for several GPUs */
 		say("%s is sampled every %llu us: values may be off by more than their errors say",
 		    begin->metrics[i], us);
 	}
@@ -203,7 +204,7 @@ static void on_sample(void *user, int64_t start_ns, int64_t end_ns, const double
 	}
 }
 
-/* The longest interval of a set is told. */
+/* Notes turns. Of each set's intervals the longest is reported at the end. */
 static void on_set(void *user, const struct sampler_set *set)
 {
 	struct sampler *m = user;
@@ -227,7 +228,7 @@ static void on_lost(void *user, int64_t start_ns, int64_t end_ns, uint64_t n)
 	((struct sampler *)user)->lost += n;
 }
 
-/* How the sampler's reasons are called elsewhere. */
+/* The error code for a sampler's reason. */
 static enum gpuctr_error_code code_of(enum sampler_reason reason)
 {
 	switch (reason) {
@@ -262,7 +263,8 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	if (end->reason == SAMPLER_ENDED) {
 		return;
 	}
-	/* One that was asked to end may lose the counters first, with our connection. */
+	/* A sampler that was asked to end may lose the counters before, with the client's
+	 * connection. */
 	if (m->life >= 0) {
 		sampling_tell(m->owner, code_of(end->reason), end->remedy, "%s", end->message);
 		m->is_told = true;
@@ -281,7 +283,7 @@ static const struct sampler_handler handler = {
 
 static void close_output(struct sampler *m)
 {
-	/* The loop may be over. */
+	/* The loop may already have closed its handles. */
 	if (m->watched && !uv_is_closing((uv_handle_t *)&m->poll)) {
 		uv_poll_stop(&m->poll);
 	}
@@ -292,9 +294,9 @@ static void close_output(struct sampler *m)
 	}
 }
 
-/* Reads what the pipe holds, and no more at a time: one that writes faster than we read would keep
- * us from signals and from the daemon. 0: there may be more later; 1: its output is at its end;
- * negative: it has written nonsense. */
+/* Reads what the pipe holds, and no more: a sampler that writes faster than the client reads would
+ * keep it from signals and from the daemon. 0: there may be more later; 1: the output has ended;
+ * negative: the bytes are no valid stream. */
 static int take(const struct sampler *m)
 {
 	static uint8_t bytes[READ_BYTES];
@@ -335,7 +337,8 @@ static void ask_end(struct sampler *m)
 	}
 }
 
-/* Its output is at its end, so it is over in a moment, or has closed what it has. */
+/* Reports why a sampler's output has ended early. The process ends in a moment, unless it has only
+ * closed its output. */
 static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;
@@ -390,7 +393,7 @@ static int watch(struct sampling *s, struct sampler *m)
 	return m->watched ? 0 : -EINVAL;
 }
 
-/* In a short capture turns are short: all sets have several. */
+/* Turns are shorter in a short capture, so that all sets have several. */
 static uint64_t turn_of(const struct run_options *o)
 {
 	uint64_t part = o->duration_ns / TURNS_LEAST;
@@ -419,7 +422,7 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 		live[n++] = "--interval";
 		live[n++] = interval;
 	}
-	/* A timeline shows each metric at every time, or is refused. */
+	/* A timeline shows all metrics at all times, so it has no turns. */
 	if (!sampling_is_alone(s)) {
 		live[n++] = "--turns";
 		live[n++] = turn;
@@ -438,7 +441,7 @@ int samplers_start(struct sampling *s, struct sampler *m, const char *const *add
 	return watch(s, m);
 }
 
-/* Waits a moment for outputs that are open, and reads them. False: none is. */
+/* Waits a moment for open outputs, and reads them. False: none is open. */
 static bool take_from_all(struct sampling *s)
 {
 	struct pollfd polls[SAMPLING_GPUS_MAX];
@@ -456,8 +459,8 @@ static bool take_from_all(struct sampling *s)
 	return n > 0;
 }
 
-/* Its output is at its end, or its time is over. One that the driver does not let go cannot be
- * killed, and is left alone. */
+/* Waits for a sampler whose output has ended, or whose time is over, and kills it at until_ns. One
+ * that the driver holds cannot be killed, and is left alone. */
 static void reap_sampler(struct sampler *m, uint64_t until_ns)
 {
 	m->is_cut_off = m->is_cut_off || !m->ended;

@@ -11,20 +11,20 @@
 #include "client/cli/text.h"
 #include "proto/base/clock.h"
 
-/* Samples are recorded as they come, and divided among kernels when the capture ends, so whatever
- * ends the samplers early takes nothing away: kernels that ran later have no value, and that is
- * told.
+/* Samples are recorded as they come, and divided among kernels when the capture ends. So samples
+ * are kept when something ends the samplers early; kernels that ran later have no value, which the
+ * run reports.
  *
- * Where sampling is no more than what the client would prefer, whatever refuses it before it has
- * begun is the reason for ranges, which begin once the permit is given back. Not so what would
- * refuse ranges as well. */
+ * If the user did not ask for sampling (may_fall_back) and it is refused before it has begun, the
+ * run measures ranges instead, once the permit is given back. A refusal that would also refuse
+ * ranges ends the run. */
 
-/* The daemon looks four times a second who computes on a leased GPU, and ends a lease for which it
- * could not for three seconds. */
+/* The daemon looks four times a second who computes on a leased GPU, and ends the lease if it could
+ * not look for three seconds. */
 #define UNSEEN_NS (4 * CLOCK_NS_PER_S)
 #define WORD_NS CLOCK_NS_PER_S
-/* By then a sampler has begun. CUPTI does in a second; where the driver has no persistence mode it
- * sets up all GPUs first. */
+/* Longest wait for a sampler to begin. CUPTI needs a second, but without persistence mode the
+ * driver sets up all GPUs first. */
 #define BEGIN_NS (30 * CLOCK_NS_PER_S)
 
 /* --- why not --------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static void leave(struct sampling *s)
 	s->user.on_refused(s->data, s->why.n > 0 ? buf_string(&s->why) : NULL);
 }
 
-/* Nothing of it is left when the user hears of it. */
+/* Ends samplers and permit, and only then calls on_refused(). */
 static void refuse(struct sampling *s)
 {
 	if (s->over) {
@@ -55,7 +55,7 @@ static void tell_instead(const struct run_options *o)
 	}
 }
 
-/* code: why, which the text tells as well. */
+/* Ends sampling early. code: the reason, of which s->why is the text. */
 static void cut(struct sampling *s, int code)
 {
 	if (s->begun) {
@@ -73,7 +73,8 @@ static void cut(struct sampling *s, int code)
 	refuse(s);
 }
 
-/* When a lease ends, samplers may notice it before the daemon's word has come. */
+/* When a lease ends, samplers may end before the daemon's message has come: waits for it, WORD_NS
+ * at most. */
 static void on_samplers_over(struct sampling *s)
 {
 	if (!s->begun || !s->permit) {
@@ -101,7 +102,7 @@ static void add_sampler(struct sampling *s, const char *uuid)
 	}
 }
 
-/* A recording leases no GPU, and has its own. */
+/* A recording leases no GPU: its samples name the GPUs. */
 static void on_permit_opened(struct gpuctr_capture *c, const struct gpuctr_opened *opened,
 			     void *userdata)
 {
@@ -170,7 +171,7 @@ static void on_permit_notice(struct gpuctr_capture *c, const struct gpuctr_notic
 	}
 }
 
-/* Every other mode waits for the same GPUs and asks the same daemon. */
+/* Would this error refuse all other modes too? They need the same GPUs and the same daemon. */
 static bool refuses_all(int code)
 {
 	return code == GPUCTR_E_GPU_BUSY || code == GPUCTR_E_TIMEOUT ||
@@ -178,7 +179,8 @@ static bool refuses_all(int code)
 	       code == GPUCTR_E_DISCONNECTED || code == GPUCTR_E_AGENT_LOST;
 }
 
-/* Another user may have computed there since the daemon last looked. */
+/* Discards the last samples: another user may have computed on the GPU since the daemon last
+ * looked. */
 static void discard_unseen(struct sampling *s)
 {
 	files_discard(&s->sinks->files, (int64_t)(clock_wall_ns() - UNSEEN_NS));
@@ -195,7 +197,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (s->leaves) {
 		leave(s);
 	}
-	/* What has its values already keeps them. */
+	/* Records that have their values already keep them. */
 	if (end->error.code == GPUCTR_E_REVOKED && s->is_ready && !s->is_ended) {
 		discard_unseen(s);
 	}
@@ -253,7 +255,8 @@ static void add_metric(struct sampling *s, const char *name)
 	s->n_metrics++;
 }
 
-/* How long a kernel took is nothing that a sample could say. False: the reason was reported. */
+/* Takes the metrics but kernels' durations, which samples cannot show. False: the reason was
+ * reported. */
 static bool take_names(struct sampling *s, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -270,7 +273,7 @@ static bool take_names(struct sampling *s, const char *const *names, size_t n)
 	return !s->metrics.failed;
 }
 
-/* False: why is known. */
+/* Takes the plan's metrics. False: s->why has the reason. */
 static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 {
 	const char *misfit = sampled_misfit(plan);
@@ -294,7 +297,7 @@ static bool take_plan(struct sampling *s, const struct gpuctr_plan *plan)
 	return !s->metrics.failed;
 }
 
-/* Once the metrics are known. */
+/* Opens the permit, once the metrics are known. good: they can be sampled. */
 static void ask_permit(struct sampling *s, bool good)
 {
 	int r = good ? open_permit(s) : 0;
@@ -307,7 +310,7 @@ static void ask_permit(struct sampling *s, bool good)
 	}
 }
 
-/* What is not known to the planner no mode measures. */
+/* Metrics that the planner refuses cannot be measured in any mode. */
 static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *error,
 		    void *userdata)
 {
@@ -325,7 +328,8 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 					   : take_plan(s, plan));
 }
 
-/* Only CUPTI says which of its names can be sampled; what others stand for the plan says. */
+/* Are all metrics full names of CUPTI? These go to the sampler as they are; only the plan can
+ * resolve others. */
 static bool are_names_of_cupti(const struct strings *metrics)
 {
 	for (size_t i = 0; i < metrics->n; i++) {
@@ -453,8 +457,8 @@ bool sampling_join(struct sampling *s, const struct gpuctr_plan *plan)
 	return fits(s, plan);
 }
 
-/* Samples that came before are nobody's; those of a recording come when all is there that takes
- * them. */
+/* Samples from before the trace was ready are left out. A recording's sampler waits for this byte
+ * until somebody records its samples. */
 void sampling_play(struct sampling *s)
 {
 	s->is_ready = true;
@@ -482,7 +486,7 @@ void sampling_copy(struct sampling *s, const struct gpuctr_copy *copy)
 	unseen_ran(&s->unseen, copy->process, copy->device, copy->start_ns + copy->duration_ns);
 }
 
-/* The GPU is not held for a sampler that hangs. */
+/* Reports samplers that have not begun in time; the caller then gives the GPUs back. */
 static void tell_silent(struct sampling *s)
 {
 	for (size_t i = 0; i < s->n_samplers; i++) {

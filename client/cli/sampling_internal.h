@@ -16,15 +16,15 @@ struct sampler {
 	bool watched;
 	uv_poll_t poll;
 	struct sampler_reader *reader;
-	size_t set;	      /* of the next samples */
-	uint64_t interval_ns; /* of these; 0: as it began */
+	size_t set;	      /* set of the next samples */
+	uint64_t interval_ns; /* their interval; 0: that at the beginning */
 	bool begun, ended;
-	bool strays;		/* it samples what it was not asked for */
-	bool is_told;		/* why it is over */
+	bool strays;		/* it does not sample what was asked for */
+	bool is_told;		/* the reason for its end was reported */
 	int64_t last_ns;	/* the end of its last sample; 0: none has come */
-	struct sampler_end end; /* but for its texts */
+	struct sampler_end end; /* without its texts */
 	uint64_t lost;
-	bool is_cut_off; /* it has ended without a last word: it may have lost more */
+	bool is_cut_off; /* its stream has no end: more samples may be lost */
 };
 
 struct sampling {
@@ -38,9 +38,9 @@ struct sampling {
 	void *data;
 
 	char path[PATH_MAX];
-	struct buf metrics; /* "a,b", in the plan's order */
+	struct buf metrics; /* names, as "a,b", in the plan's order */
 	size_t n_metrics;
-	uint8_t sets[SAMPLER_METRICS_MAX]; /* of each metric, its set */
+	uint8_t sets[SAMPLER_METRICS_MAX]; /* set of each metric */
 	uint64_t intervals_ns[SAMPLER_SETS_MAX];
 	size_t n_sets; /* 0: no sampler has begun */
 	uint64_t turn_ns, turns, change_ns;
@@ -48,44 +48,43 @@ struct sampling {
 	struct sampler samplers[SAMPLING_GPUS_MAX];
 	size_t n_samplers;
 	bool begun, over;
-	struct gpuctr_error cut; /* what ended it early; code 0: it was not cut off */
-	uint64_t begin_by_ns;	 /* 0: they were not started yet */
-	uint64_t cut_by_ns;	 /* the samplers have ended: when that is the reason; 0: not yet */
-	bool is_ready;		 /* for samples: there is a file to keep them */
-	/* Of the samplers: no more comes, or nothing could begin. */
+	struct gpuctr_error cut; /* error that ended sampling early; code 0: none */
+	uint64_t begin_by_ns;	 /* 0: samplers were not started yet */
+	uint64_t cut_by_ns;	 /* when to stop waiting for the daemon's reason; 0: no wait */
+	bool is_ready;		 /* a file takes samples */
+	/* A sampler has ended early, or could not begin. */
 	void (*on_over)(struct sampling *s);
-	bool leaves;	/* refused, once the permit is given back */
-	struct buf why; /* it is refused ("": told), or was over early */
+	bool leaves;	/* on_refused() is due when the permit has ended */
+	struct buf why; /* why sampling is refused ("": reported), or ended early */
 
 	struct unseen unseen;
 	bool is_ended; /* nothing more is recorded */
 	struct buf unsampled;
 };
 
-/* No kernels are recorded beside the samples. */
+/* Is this "capture --timeline", which records no kernels? */
 static inline bool sampling_is_alone(const struct sampling *s)
 {
 	return s->options->timeline.is_wanted;
 }
 
 /* --- sampling_why.c */
-/* The end of a capture that is worth nothing is not told in its last lines alone. */
+/* Warns if no kernel has a value, because the last lines of the report are easily overlooked. */
 void sampling_warn_of_none(const struct sampling *s, const struct sampled_counts *counts);
-/* Something else will do. */
+/* May the run measure ranges instead? */
 bool sampling_may_fall_back(const struct sampling *s);
-/* Why it is refused; the first reason stays. */
+/* Keeps the reason for a refusal; the first one stays. */
 __attribute__((format(printf, 2, 3))) void sampling_note_why(struct sampling *s, const char *format,
 							     ...);
-/* The same, and where nothing else will do it is said at once, with the remedy. code GPUCTR_OK: it
- * has none. */
+/* Keeps the reason, or, if the run may not measure ranges instead, reports it at once with the
+ * remedy. code GPUCTR_OK: the reason has no code. */
 __attribute__((format(printf, 4, 5))) void
 sampling_tell(struct sampling *s, int code, const char *remedy, const char *format, ...);
 
 /* --- samplers.c */
-/* What samples, or plays recorded samples. False: why is known. */
+/* Finds the program that samples, or plays recorded samples. False: s->why has the reason. */
 bool samplers_find(struct sampling *s);
 /* 0, or a negative errno. */
 int samplers_start(struct sampling *s, struct sampler *m, const char *const *added);
-/* They are asked to end, all before one is waited for, and what they have sampled is read until
- * they have. */
+/* Asks all samplers to end, and then reads their samples until they have ended. */
 void samplers_end(struct sampling *s);

@@ -51,7 +51,7 @@ void sampling_tell(struct sampling *s, int code, const char *remedy, const char 
 	}
 }
 
-/* Why most kernels have none. */
+/* The reason for which most kernels have no value. */
 static const char *most_frequent(const struct sampled_counts *c)
 {
 	int most = 0;

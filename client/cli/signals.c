@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The program belongs to our process group, so a Ctrl-C of the terminal reaches it without us. What
- * somebody sends to the client alone is passed on: the two are told apart by si_code, which is
- * SI_KERNEL for a terminal. A signal that we were told to ignore is left alone. SIGCHLD is set back
- * to its default before: ignored, it would cost us the exit status. SIGPIPE and SIGXFSZ are
- * blocked: a closed pipe is EPIPE to us, and a file at its limit EFBIG.
+/* The program belongs to the client's process group, so a Ctrl-C of the terminal reaches it
+ * directly. The client passes on a signal that was sent to the client alone: si_code is SI_KERNEL
+ * for a signal of the terminal. Signals that the client inherited as ignored stay ignored, but not
+ * SIGCHLD, without which the exit status would be lost. SIGPIPE and SIGXFSZ are blocked, so that a
+ * closed pipe gives EPIPE, and a file at its limit EFBIG.
  *
- * The handler does all that may not wait for the loop, with calls that are safe in a handler. What
- * a program inherits is the mask and the dispositions: exec sets a handler back to the default. */
+ * The handler does all that must not wait for the loop, with calls that are safe in a handler. A
+ * program inherits the mask and ignored signals, but no handler, because exec sets handlers back to
+ * the default. */
 
 #include "client/cli/signals.h"
 
@@ -18,14 +19,15 @@
 #include <unistd.h>
 
 /* SIGUSR1 and SIGUSR2 do not mean the end: a scheduler warns a program by them that its time is
- * almost over. A program gets them passed on, and a capture of running programs ends. */
+ * almost over. The client passes them on to a program that it runs; a capture of running programs
+ * ends by them. */
 static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
-/* A handler gets no argument of ours: this is the one object whose fd is open. */
+/* A handler gets no user data, so this is global: the one struct signals that is open. */
 static struct {
 	int read_fd, write_fd;
 	const struct child *child;
-	volatile sig_atomic_t is_noted; /* an event that the loop has not read */
+	volatile sig_atomic_t is_noted; /* the loop has not read an event yet */
 	bool ignores;
 } handled = { .read_fd = -1, .write_fd = -1 };
 
@@ -38,7 +40,7 @@ static bool is_ignored(int signo)
 
 /* --- the handler ----------------------------------------------------------------------------- */
 
-/* It has ended, and the loop has not seen that yet. */
+/* Has the program ended, although the loop has not noticed it yet? */
 static bool has_ended(pid_t pid)
 {
 	siginfo_t info = { 0 };
@@ -76,7 +78,7 @@ static void take_ending(int signo, const siginfo_t *info)
 		return;
 	}
 	handled.is_noted = 1;
-	/* The Ctrl-C that has ended the program is no wish about what follows. */
+	/* A Ctrl-C that has ended the program is not meant to end the client's report. */
 	if (!ended) {
 		note(signo);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Passes each record to capture files and stream. One that fails reports that once and gets no more
- * records; the others and the program go on. What a run prints at its end is the report of its
- * files; a run without -o has a temporary one. */
+/* Passes each record to the capture files and the stream. A file or stream that fails reports this
+ * once and gets no more records; the others and the program go on. The end of a run prints the
+ * report of its files; a run without -o has a temporary one. */
 
 #include "client/cli/sinks.h"
 
@@ -25,7 +25,7 @@ static bool no_memory(void)
 
 /* --- beginning ------------------------------------------------------------------------------- */
 
-/* They end with on_opened, the stream begins later. */
+/* Copies the GPUs, because they end with on_opened and the stream begins later. */
 static bool copy_gpus(struct sinks *s, const struct gpuctr_opened *opened)
 {
 	struct gpuctr_gpu *gpus = arena_zalloc_array(&s->kept, opened->n_gpus + 1, sizeof(*gpus));
@@ -105,7 +105,8 @@ bool sinks_open(struct sinks *s)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-/* NULL: there is none, or it is written at the end. */
+/* The stream, if it is written during the capture. NULL: there is none, or it is written at the
+ * end. */
 static struct stream *live_stream(const struct sinks *s)
 {
 	return s->capture.sampled && !s->capture.timeline ? NULL : s->stream;
@@ -195,11 +196,11 @@ void sinks_flush(struct sinks *s)
 
 /* --- what to do next -------------------------------------------------------------------------- */
 
-/* The end of a run with a file says how to look into it. Names are as a shell takes them: of
- * several files their pattern, with a star for each letter. */
+/* A run with a file ends with commands that report the file. Paths are written as words of a shell:
+ * several files by their pattern, with a star for each letter. */
 
-/* A path as one word of a shell, and neither an option nor what a terminal would obey. Of a pattern
- * each letter becomes a star, outside of the quotes. */
+/* Writes a path as one word of a shell, which is no option and has no control characters. In a
+ * pattern each letter becomes a star, outside the quotes. */
 static void add_word(struct buf *b, const char *path, bool is_pattern)
 {
 	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -273,8 +274,8 @@ static uint64_t totals_accounted(const struct gpuctr_totals *t)
 #undef PLUS
 }
 
-/* Without totals at least the records that came are known, and what processes reported beyond these
- * is lost. */
+/* Makes totals where the daemon sent none: records that came are known, and other kernels that
+ * processes reported count as lost. */
 static void complete_totals(struct sinks *s)
 {
 	struct gpuctr_totals *t = &s->totals;
@@ -307,8 +308,8 @@ void sinks_end(struct sinks *s, const struct gpuctr_end *end)
 	}
 }
 
-/* What no file tells: what only this run knows, and totals where a file could not take its end, or
- * where processes have no file. */
+/* Adds what only this run knows, and the totals, because a file may lack its end, and processes may
+ * have no file. */
 static void add_known(const struct sinks *s, struct report_source *source)
 {
 	struct summary_end *end = &source->end;
@@ -332,7 +333,7 @@ static void add_known(const struct sinks *s, struct report_source *source)
 	end->speechless = ranks_are_speechless(&s->ranks);
 }
 
-/* The report of what was recorded. False: it cannot be read, which was told. */
+/* Reports what was recorded. False: it cannot be read, which was reported. */
 static bool report(struct sinks *s, struct report_source *source, struct buf *b)
 {
 	static const struct keys by_kernel = { .keys = { KEY_KERNEL }, .n = 1, .nested = -1 };
@@ -355,7 +356,7 @@ static bool report(struct sinks *s, struct report_source *source, struct buf *b)
 	return ok;
 }
 
-/* On standard output, which is no program's here, unless the stream has it. */
+/* Prints to standard output, because no program runs that uses it, unless the stream goes there. */
 static void print_timeline(const struct sinks *s, const struct buf *b)
 {
 	const char *path = s->options->stream_path;
@@ -391,7 +392,7 @@ static void conclude(struct sinks *s, bool with_summary)
 	report_source_close(&source);
 }
 
-/* Nobody has waited for the end. The stream goes without one. */
+/* Ends the files when the run did not wait for the end of the capture. The stream gets no end. */
 static void end_untold(struct sinks *s)
 {
 	const struct gpuctr_end end = {

@@ -8,35 +8,35 @@
 #include "client/cli/stream.h"
 #include "proto/base/arena.h"
 
-/* Where records go: capture files, of which the summary is the report, and the live stream. What is
- * of the files alone they get themselves (files.h). Zero-initialised by the caller. */
+/* Where records go: the capture files, whose report is the summary, and the live stream. Messages
+ * for the files alone go to files.h directly. Zero-initialised by the caller. */
 struct sinks {
 	const struct run_options *options;
 	struct format_capture capture; /* filled in when the capture was opened */
 	struct files files;
 	struct stream *stream;	       /* NULL: no --stream */
 	bool stream_is_cut;	       /* not all could be written */
-	struct attributor *attributor; /* of all processes */
+	struct attributor *attributor; /* operators of all processes */
 	struct ranks ranks;
 	uint64_t records;
 	unsigned processes;
-	struct arena kept; /* what capture and driver point to */
+	struct arena kept; /* strings and arrays of capture and driver */
 	const char *driver;
-	bool is_ended; /* the end was told, or is taken for one */
-	int error;     /* of it */
+	bool is_ended; /* the end has come, or end_untold() has made one */
+	int error;     /* error of the end */
 	struct gpuctr_totals totals;
-	bool program_refused; /* the program ended as one that we refuse does */
-	/* Of a sampled run: what has the values of its records, and what these are read from. NULL:
-	 * there are none, which was told. */
+	bool program_refused; /* the program ended with a refused client's status */
+	/* For a sampled run: the values of its records, and the reader of these. NULL: there are no
+	 * values, which was reported. */
 	struct sampled *sampled;
 	struct store_reader *reader;
-	const char *unsampled; /* how many have none; NULL: nothing was sampled */
+	const char *unsampled; /* text: how many kernels have no value; NULL: nothing was sampled */
 	uint64_t sample_ns;
-	size_t n_streamed; /* records of these */
+	size_t n_streamed; /* records of sampled that were streamed */
 };
 
 /* A sampled run is recorded until it ends; sinks_attribute() then gives its records their values,
- * and only then does the stream get them. */
+ * and the stream gets the records after that. */
 
 /* Checks, before anybody waits for a GPU, whether the files can be made. False: an error was
  * printed. */
@@ -52,30 +52,30 @@ void sinks_process(struct sinks *s, const struct gpuctr_process *process);
 void sinks_record(struct sinks *s, const struct gpuctr_record *record);
 void sinks_mark(struct sinks *s, const struct gpuctr_mark *mark);
 void sinks_sample(struct sinks *s, const struct kept_sample *sample);
-/* No more comes: finds the values, s->sampled, and gives them to records. */
+/* Call it when no more comes: calculates the values, s->sampled, and writes them into the files. */
 void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user);
-/* The length of a sample, and how many kernels have no value, by reason; text lives as long. */
+/* text: how many kernels have no value, by reason; borrowed. sample_ns: length of a sample. */
 void sinks_unsampled(struct sinks *s, const char *text, uint64_t sample_ns);
 void sinks_notice(struct sinks *s, const struct gpuctr_notice *notice);
 void sinks_process_end(struct sinks *s, const struct gpuctr_process_end *end);
 void sinks_progress(struct sinks *s, const struct gpuctr_totals *totals);
-/* In on_end: the plan is still there. */
+/* Call it in on_end, when the plan is still valid. */
 void sinks_end(struct sinks *s, const struct gpuctr_end *end);
 
-/* After each round of messages, and from a timer. */
+/* Call it after each round of messages, and from a timer. */
 void sinks_flush(struct sinks *s);
 
-/* Prints the summary, then waits for the reader of the stream: who ends that wait has the summary.
- * Without a summary, still reports that nothing was measured. The program was started. False: not
- * all could be written. */
+/* Prints the summary, and then waits for the reader of the stream, so that a user who ends that
+ * wait has the summary. Without a summary, still reports that nothing was measured. Call it only if
+ * the program was started. False: not everything could be written. */
 bool sinks_conclude(struct sinks *s, bool with_summary);
 void sinks_close(struct sinks *s);
 
-/* --- between its files */
+/* --- shared by sinks*.c */
 void sinks_close_stream(struct sinks *s);
 /* --- sinks_sampled.c */
-/* What has the values of records, where the file that is read has not; or NULL. */
+/* The values of records, if files_read()'s file does not have them; else NULL. */
 struct sampled *sinks_sampled(const struct sinks *s);
-/* The stream of a sampled run, of what was recorded. Its reader is waited for: nothing is dropped.
- */
+/* Writes the stream of a sampled run from what was recorded. Waits for the stream's reader, so that
+ * nothing is dropped. */
 void sinks_write_stream(struct sinks *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What was recorded of a sampled run gets its values, and goes to the stream. */
+/* Gives the records of a sampled run their values, and writes them to the stream. */
 
 #include "client/cli/sinks.h"
 
@@ -77,7 +77,7 @@ void sinks_attribute(struct sinks *s, sampled_on_pause *on_pause, void *user)
 	} else {
 		sampled_leave_out(s->sampled, s->files.kept.bad);
 	}
-	/* Without values the kernels are what is left. */
+	/* Without values this pass only closes files of processes that have ended. */
 	r = reading_reader(s->reader, &handler, &v, &error);
 	r = r || !s->sampled ? r : files_share(&s->files, s->reader);
 	if (r) {
@@ -162,7 +162,7 @@ void sinks_write_stream(struct sinks *s)
 		say_unreadable(r, &error);
 		s->stream_is_cut = true;
 	}
-	/* Where the end was not told, there are no totals. */
+	/* If the file has no end, there are no totals. */
 	if (info->complete || info->end_code != GPUCTR_OK) {
 		const struct gpuctr_end end = {
 			.totals = info->totals,

@@ -38,11 +38,11 @@
 enum { JOBS_MAX = 64 };
 
 struct job {
-	char id[32], name[64]; /* name: as Slurm shows it, 12_3 or 5+1 */
+	char id[32], name[64]; /* name: as in Slurm, 12_3 or 5+1 */
 	unsigned nodes;
 };
 
-/* Those that run now, of those that Slurm lists. */
+/* The jobs that Slurm lists; items: those that run now. */
 struct jobs {
 	struct job items[JOBS_MAX];
 	size_t n, listed;
@@ -62,7 +62,7 @@ static bool is_asked_for(const struct job *job, const char *name)
 	       (strlen(name) == leader && strncmp(name, job->name, leader) == 0);
 }
 
-/* Keeps a job that runs now and reports any other. False: this line is no job. */
+/* Keeps a job that runs now and reports any other. False: the line describes no job. */
 static bool take_job(struct jobs *jobs, const char *name, const char *line)
 {
 	char state[32], reason[128] = "";
@@ -85,8 +85,8 @@ static bool take_job(struct jobs *jobs, const char *name, const char *line)
 	return true;
 }
 
-/* False: Slurm lists no such job, which is told, with what is done instead. number: digits and
- * "_+", which mean nothing to a shell. */
+/* False: Slurm lists no such job; the warning says that the client looks on this node instead.
+ * number: digits and "_+", which are harmless in a shell. */
 static bool find_jobs(const char *number, struct jobs *ret)
 {
 	CLEAN_BUF struct buf command = { 0 }, message = { 0 };
@@ -142,7 +142,7 @@ static bool check_output(const struct run_options *o, const struct jobs *jobs)
 	return false;
 }
 
-/* As Slurm writes jobs and steps: JOB, JOB.STEP, JOB_TASK, JOB+COMPONENT. */
+/* Is this a name of a job or step in Slurm: JOB, JOB.STEP, JOB_TASK, JOB+COMPONENT? */
 static bool is_name(const char *job)
 {
 	const char *end = job + strspn(job, "0123456789_.+");
@@ -166,9 +166,9 @@ bool slurm_is_meant(const struct run_options *o)
 /* The clients on the nodes. */
 struct nodes {
 	unsigned expected;
-	size_t n, begun; /* that have said how they ended; that had something to measure */
+	size_t n, begun; /* clients that reported their end; those that had something to measure */
 	uint64_t kernels;
-	struct strings files; /* that are here */
+	struct strings files; /* files that are on this machine */
 };
 
 void slurm_write_node(int status, uint64_t kernels)
@@ -177,9 +177,9 @@ void slurm_write_node(int status, uint64_t kernels)
 	fflush(stdout);
 }
 
-/* If the node shares the folder with this machine, its file is here. A node may name anything: what
- * is no regular file is not opened. (NFS may show an old state of a file: its size is not
- * compared.) */
+/* Takes a node's file if the node shares the folder with this machine. A node may name any path, so
+ * only a regular file with the right inode is opened. (NFS may show an old state of a file: its
+ * size is not compared.) */
 static void take_file(struct nodes *nodes, const char *node, uintmax_t inode, const char *path)
 {
 	struct stat st;
@@ -229,7 +229,8 @@ static void report(const struct nodes *nodes, const struct verb *const *verbs)
 	strings_deinit(&words);
 }
 
-/* Prints the report of the files, and what is missing. status: the worst of srun's. */
+/* Prints the report of the files, and what is missing. Returns the exit status. status: srun's
+ * worst one. */
 static int conclude(const struct nodes *nodes, const struct run_options *o,
 		    const struct verb *const *verbs, int status)
 {
@@ -260,14 +261,14 @@ static int conclude(const struct nodes *nodes, const struct run_options *o,
 
 /* --- the steps beside them ------------------------------------------------------------------- */
 
-/* For the handler of signals. pid 0: none; it was waited for, or did not start. */
+/* Global for on_signal(). pid 0: there is no process, because it was reaped or did not start. */
 static struct step {
 	pid_t pid;
 	FILE *output;
 } steps[JOBS_MAX];
 
-/* srun reaches a component of a heterogeneous job, which has an id of its own, by the job's first
- * one; tasks of a component name that one too. */
+/* Makes the srun command. A component of a heterogeneous job has an id of its own, but srun reaches
+ * it by the leader's id, and its tasks name the leader as well. */
 static void add_words(struct strings *words, const struct job *job, const char *step)
 {
 	const char *plus = strchr(job->name, '+');
@@ -291,7 +292,8 @@ static void add_words(struct strings *words, const struct job *job, const char *
 	add(words, buf_string(&here));
 }
 
-/* The parent is checked because PR_SET_PDEATHSIG sends nothing for one that has ended already. */
+/* The child checks its parent, because PR_SET_PDEATHSIG sends nothing if the parent has already
+ * ended. */
 static void start(char *const *argv, struct step *ret)
 {
 	pid_t parent = getpid(), pid;
@@ -315,14 +317,14 @@ static void start(char *const *argv, struct step *ret)
 	ret->output = fdopen(out[0], "r");
 }
 
-/* The next one of its kind ends us, and then the kernel tells srun. */
+/* The next signal of the same kind ends the client, and then the kernel sends srun SIGUSR1. */
 static void on_signal(int signo)
 {
 	static const char text[] = "gpuctr: ending the capture on all nodes\n";
 
 	(void)signo;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
-		/* Nobody reads it. */
+		/* Nobody reads standard error. */
 	}
 	for (size_t i = 0; i < JOBS_MAX; i++) {
 		if (steps[i].pid > 0) {
@@ -331,8 +333,8 @@ static void on_signal(int signo)
 	}
 }
 
-/* The exit status, or 128 + the signal. The lines of several steps are read one step after the
- * other: what a step writes meanwhile fits into its pipe, or waits. */
+/* Reads a step's lines, and returns its exit status, or 128 + the signal. Steps are read one after
+ * the other: meanwhile the lines of others stay in their pipes, or these steps wait. */
 static int finish(struct step *step, struct nodes *nodes)
 {
 	CLEAN_FREE char *line = NULL;
@@ -346,15 +348,15 @@ static int finish(struct step *step, struct nodes *nodes)
 	if (step->output) {
 		fclose(step->output);
 	}
-	step->pid = 0; /* a pid is nobody's once it was waited for */
+	step->pid = 0; /* once reaped, the pid may belong to another process */
 	if (pid == 0 || waitpid(pid, &status, 0) < 0) {
 		return 127;
 	}
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A status of them that is not 0, and if there is one not EXIT_UNMEASURED. srun's is the worst of
- * its nodes. */
+/* Runs srun for all jobs. Returns 0 if all statuses are, else one of the others, and
+ * EXIT_UNMEASURED only if there is no other. srun's status is the worst of its nodes'. */
 static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
 		     struct nodes *nodes)
 {
@@ -395,7 +397,7 @@ bool slurm_capture(const struct run_options *o, const struct verb *const *verbs,
 
 	snprintf(number, sizeof(number), "%.*s", (int)strcspn(name, "."), name);
 	if (!find_jobs(number, &jobs)) {
-		return false; /* a machine may have squeue and belong to no cluster */
+		return false; /* the machine may have squeue but belong to no cluster */
 	}
 	*ret_status = EXIT_REFUSED;
 	if (check_output(o, &jobs)) {

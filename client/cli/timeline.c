@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "capture --timeline": samples without a trace, which go where those of a sampled run go. There is
- * no capture beside the permit, so this file does what the handlers of a capture do. */
+/* "capture --timeline": samples without a trace, written to the same sinks as those of a sampled
+ * run. There is no capture beside the permit, so this file replaces the handlers of a capture. */
 
 #include "client/cli/run_internal.h"
 

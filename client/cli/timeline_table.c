@@ -130,7 +130,7 @@ struct stretch {
 	const char *gpu, *metric, *unit;
 	int64_t start_ns;
 	uint64_t length_ns;
-	double values[3]; /* in the order of their titles; NaN: not sampled then */
+	double values[3]; /* in the order of value_titles; NaN: not sampled then */
 };
 
 static struct stretch stretch_at(const struct timeline *t, size_t i, size_t k)
@@ -225,7 +225,7 @@ static int add_samples(const struct store_samples *samples, void *userdata)
 	return 0;
 }
 
-/* Until when there are samples, which a first pass finds; all are of one GPU. */
+/* First pass: finds begin and end of the samples, which are all of one GPU. */
 static int note_time(const struct store_samples *samples, void *userdata)
 {
 	struct timeline *t = userdata;

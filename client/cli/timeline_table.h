@@ -9,11 +9,11 @@
 /* Does the file hold a timeline? */
 bool timeline_is(const struct store_info *info);
 
-/* For people a table and a line that counts the samples; for programs a line, or an element of a
- * list, for each metric in each stretch of time. */
+/* TABLE: for people, with a line that counts the samples. CSV, JSON: for programs, a line or an
+ * element for each metric in each stretch of time. */
 enum timeline_form { TIMELINE_TABLE, TIMELINE_CSV, TIMELINE_JSON };
 
-/* Appends the samples of a GPU, behind those of other captures; nothing where there is no sample.
- * 0, -ENOMEM, or what the reader returned. */
+/* Appends the samples of a GPU to b, which may hold those of other captures; nothing if there is no
+ * sample. 0, -ENOMEM, or the reader's result. */
 int timeline_print(struct store_reader *reader, enum timeline_form form, size_t width, bool styled,
 		   struct buf *b);
