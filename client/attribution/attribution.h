@@ -35,9 +35,8 @@ struct attribution_kernel {
 	int64_t start_ns, end_ns;
 };
 
-/* The value of one kernel and its standard error. The value of a kernel that is too short is only
- * good in sums over many kernels. Both are 0 in states other than ATTRIBUTION_MEASURED and
- * ATTRIBUTION_TOO_SHORT. */
+/* The value of one kernel and its standard error. In ATTRIBUTION_TOO_SHORT the value is only good
+ * in sums over many kernels. Both are 0 in states other than this and ATTRIBUTION_MEASURED. */
 struct attribution_value {
 	enum attribution_state state;
 	double value, error;
@@ -89,8 +88,7 @@ struct attribution *attribution_free(struct attribution *a);
 int attribution_kernel(struct attribution *a, const struct attribution_kernel *kernel);
 int attribution_sample(struct attribution *a, int64_t start_ns, int64_t end_ns,
 		       const double *values);
-/* Says that records of kernels that ran in this time are missing. Call it in the order of starts,
- * as for kernels. */
+/* Says that records of kernels of this time are missing. Call it in the order of starts. */
 int attribution_lost(struct attribution *a, int64_t start_ns, int64_t end_ns);
 /* Says that these metrics were not sampled in this time, because others were. Call it before the
  * first sample after that time, or before attribution_finish(). */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations are counted in loops whose length depends on kernels and samples (records), with
- * weights that make an operation last half a nanosecond to one. Some work is done once, on a part
- * of the records (the clocks' shift, profiles), so the first records earn more. The recorded and
- * simulated programs of the tests need up to 5,300 operations for each record and metric if there
- * are few records, and 500 if there are many; 60,000 kernels of 4 us in steps of 3,000, in samples
- * of 200 us, need 42,000. The equations of four streams at once, with steps of 600 kernels each,
- * take 100 bytes for each record and metric. */
+/* Operations are counted in loops over kernels and samples (records), with weights that make each
+ * last half a nanosecond to one. Some work is done once, on a part of the records (the clocks'
+ * shift, profiles), so the first records earn more. The recorded and simulated programs of the
+ * tests need up to 5,300 operations for each record and metric if there are few records, and 500 if
+ * there are many; 60,000 kernels of 4 us in steps of 3,000, in samples of 200 us, need 42,000.
+ * Equations of four streams, with steps of 600 kernels, take 100 bytes a record and metric. */
 
 #include "client/attribution/effort.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /* Bounds what an attribution may cost. Whoever owns the kernels chooses their names, times and
- * streams, and so how much there is to calculate. The bounds grow in proportion to the number of
- * kernels and samples. */
+ * streams, and so how much there is to calculate. The bounds grow with the kernels and samples
+ * received. */
 
 #include <stddef.h>
 
@@ -25,9 +25,8 @@ void effort_earn(struct effort *e, double metrics);
 /* Counts operations. Positive: the effort is over. e: NULL stands for no bound. */
 int effort_spend(struct effort *e, double operations);
 
-/* Call before a calculation that needs so many operations, or bytes; effort_take() also counts the
- * bytes as used. Positive: fewer are left, so the caller must not begin the calculation. This does
- * not end the effort. */
+/* Call before a calculation that needs so many operations, or bytes, which effort_take() counts.
+ * Positive: fewer are left, so the caller must not begin it. This does not end the effort. */
 int effort_reserve(const struct effort *e, double operations);
 int effort_take(struct effort *e, size_t bytes);
 

@@ -15,8 +15,7 @@ struct nodes;
 struct nodes *nodes_new(void);
 struct nodes *nodes_free(struct nodes *p);
 
-/* Counts one more kernel of this place. Places beyond the first NODES_MOST are ignored. 0, or
- * -ENOMEM. */
+/* Counts one more kernel of this place. Places beyond NODES_MOST are ignored. 0 or -ENOMEM. */
 int nodes_see(struct nodes *p, uint64_t place);
 
 /* The position of this place, a new one from steps if it has none. STEPS_NONE: the place has not

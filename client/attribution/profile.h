@@ -17,8 +17,7 @@ struct profile {
 	double rates[PROFILE_PIECES];
 };
 
-/* The length of the part of a piece between two fractions of the kernel's time, as a fraction of
- * that time. */
+/* The part of a piece between two fractions of the kernel's time, as a fraction of that time. */
 double profile_overlap(double from, double to, int piece);
 
 /* The rate at a fraction of the kernel's time, as a multiple of its mean rate. */

@@ -3,15 +3,14 @@
 /* Least squares take a kernel's rate as even over its time, but its beginning is slow, and in its
  * last wave of blocks half of the SMs are idle. In samples of 200 us that looks as if its neighbour
  * did less: on an H200 the values of kernels of 100 us and more were off by 1.3 to 2.8 % in the
- * median, three times their calculated error. The same happens with kernels of a few us in samples
- * of 10 us.
+ * median, three times their error. So were kernels of a few us in samples of 10 us.
  *
  * Kernels of one shape spread their values alike over their time, wherever they are in a step. So a
  * kernel's time is cut into a few pieces, and two least squares alternate. The first finds the
  * positions' values, with the profiles so far. The second finds the pieces' rates with these
- * values, and the error of the clocks' shift, which even rates had moved by 1 to 2 us. A piece
- * about which samples say little keeps the kernel's mean rate: an equation demands this rate, with
- * the weight of a deviation of RATE_DEVIATION. */
+ * values, and the error of the clocks' shift, which even rates had moved by 1 to 2 us. A piece of
+ * which samples say little keeps the mean rate: an equation asks for it, with the weight of
+ * RATE_DEVIATION. */
 
 #include "client/attribution/profile_fit.h"
 
@@ -70,8 +69,7 @@ static int by_time(const void *a, const void *b)
 	return x->ns > y->ns ? -1 : x->ns < y->ns;
 }
 
-/* Merges candidates of the same shape, and sorts those with the most time first. Returns how many
- * are left. */
+/* Merges candidates of the same shape, and sorts them by time. Returns how many are left. */
 static size_t add_up(struct candidate *c, size_t n)
 {
 	size_t used = 0;
@@ -131,8 +129,7 @@ struct fit {
 	struct profile *profiles;
 	struct normal normal;
 	double *values; /* one for each position */
-	double *rates; /* of pieces, as multiples of their kernel's mean rate; last: SHIFT_MOST_NS +
-			  the change of the shift */
+	double *rates;	/* of pieces, relative to kernels' means; last: the shift's change */
 };
 
 static int is_usable(const struct fit *f, const struct window_cell *cell)

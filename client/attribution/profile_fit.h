@@ -23,7 +23,6 @@ uint32_t profile_number(const struct profile_shapes *s, uint32_t shape);
 
 /* Fits a profile for each shape to samples of one metric, from a window whose kernels have their
  * positions; positions: their number. *ret: the profiles, which the caller frees; NULL if there are
- * no shapes, or the samples do not suffice. *shift_ns is corrected if there are profiles. 0, or
- * -ENOMEM. */
+ * no shapes, or too few samples. *shift_ns is corrected if there are profiles. 0 or -ENOMEM. */
 int profile_fit(const struct profile_shapes *s, struct window *w, uint32_t positions,
 		uint32_t metric, int64_t *shift_ns, struct profile **ret);

@@ -3,9 +3,8 @@
 /* The shift of the clocks is the one at which samples fit kernels best. A rough search over some
  * milliseconds gives each sample to the kernel that runs in its middle, and measures how samples
  * differ within positions. This is cheap, and shows clocks that are much further apart than
- * allowed. Then least squares are solved at shifts within the allowed range. A kernel's rate at its
- * beginning and end is not its mean rate, which moves the best fit by some us: profile_fit.c
- * corrects that.
+ * allowed. Then least squares are solved at allowed shifts. A kernel's rate at its beginning and
+ * end is not its mean, which moves the best fit by some us: profile_fit.c corrects that.
  *
  * Each metric has a shift of its own: written data lingers in the L2 cache and reaches memory later
  * than read data leaves it. */
@@ -47,8 +46,7 @@
 /* Most multiplications of one factorisation, a second's work; each metric needs some dozens of
  * factorisations. If one needs more, no shift is found. */
 #define WORK_MOST 3e9
-/* Part of the remaining effort that one factorisation may use, so that the effort does not end
- * here. */
+/* Part of the remaining effort that one factorisation may use, so that some is left. */
 #define PART 5e-3
 
 struct look {
@@ -206,8 +204,7 @@ static int try_shift(const struct look *l, uint32_t unknowns, int64_t shift_ns, 
 	return r;
 }
 
-/* The minimum of a parabola through three equidistant points, as a distance from the middle one, in
- * steps. */
+/* The minimum of a parabola through three equidistant points, in steps from the middle one. */
 static double vertex(double before, double middle, double after)
 {
 	double bend = before - 2 * middle + after;
@@ -326,9 +323,8 @@ static int fine(const struct look *l, uint32_t unknowns, int64_t most_ns, struct
 	return finer(l, unknowns, step / FINER, ret);
 }
 
-/* Numbers the unknowns in the order in which their kernels begin, so that neighbours in time are
- * neighbours in the equations, whatever their sequences. Kernels outside this time share the last
- * number. */
+/* Numbers the unknowns in the order of their kernels' starts, so that neighbours in time are also
+ * neighbours in the equations. All kernels outside this time share the last number. */
 static int number(const struct look *l, uint32_t *ret)
 {
 	const struct window *w = l->w;

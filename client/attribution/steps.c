@@ -330,8 +330,7 @@ static void votes_count(struct votes *v, const uint32_t *shapes, size_t count, s
 	}
 }
 
-/* Finds candidates: one step between marks, and for each length of grams the two distances with the
- * most votes. */
+/* Finds candidates: a step between marks, and the best two distances for each gram length. */
 static size_t find_candidates(struct votes *v, const uint32_t *shapes, const unsigned char *marks,
 			      size_t count, struct candidate *found)
 {

@@ -18,10 +18,9 @@ struct steps *steps_new(uint32_t positions_most, struct effort *effort);
 struct steps *steps_free(struct steps *s);
 
 /* Gives each of the next count kernels of one sequence, known by their shapes, a position or
- * STEPS_NONE. The first *done of them are settled; the caller has to pass the others again, in
- * front of the kernels that follow, unless end is set. marks: 1 for each kernel at which the
- * program's own marks begin a step; NULL: there are none. Positions are unique among all sequences
- * and never change. */
+ * STEPS_NONE. The first *done are settled; the caller passes the others again, in front of those
+ * that follow, unless end is set. marks: 1 for kernels at which a step begins by the program's own
+ * marks, or NULL. Positions are unique among all sequences and never change. */
 int steps_place(struct steps *s, uint64_t sequence, const uint32_t *shapes,
 		const unsigned char *marks, size_t count, int end, uint32_t *positions,
 		size_t *done);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Attributes a window's samples, metric by metric. First the equations of positions are solved,
- * from samples in which only kernels with positions ran. Then those of kernels without a position,
- * from samples less what kernels with positions did in them. At last each sample is divided among
- * its kernels in proportion to what the solutions expect of each, and the sum of its shares is a
- * kernel's value. So the samples' sum is kept, however a kernel's rate varies over its time, and
- * only samples at its borders depend on the solutions. */
+/* Attributes a window's samples, metric by metric. First it solves the equations of positions, from
+ * samples with no other kernels. Then those of kernels without a position, from samples less what
+ * positions did in them. At last it divides each sample among its kernels in proportion to what the
+ * solutions expect. A kernel's value is the sum of its shares. So the samples' sum is kept, however
+ * a kernel's rate varies over its time, and only samples at its borders depend on the solutions. */
 
 #include "client/attribution/attribution.h"
 
@@ -30,8 +29,7 @@
 /* The factor of the squared uncertainty at beginnings and ends, in the variance. */
 #define EDGE 0.25
 #define FREEDOM 10
-/* Factor of the shift's error: a shift moves either a kernel's beginning or its end into its
- * neighbour. */
+/* Factor of the shift's error: a shift moves one end of a kernel into its neighbour, not both. */
 #define SHIFT M_SQRT1_2
 /* Limit of the correlation of successive kernels' deviations: few kernels cannot show more. */
 #define KEPT_MOST 0.95
@@ -43,8 +41,7 @@
 #define RAMP_LONG 0.01
 /* Least error of a known shift of the clocks. */
 #define SHIFT_NS 100
-/* If the rates of two kernels differ by less than this part, samples do not show where one ends and
- * the next begins. */
+/* Rates of neighbours that differ by less than this part do not show where one of them ends. */
 #define STEP_LEAST 0.1
 /* Kernels that are closer than this follow each other directly. */
 #define EDGE_GAP_NS 5000
@@ -176,8 +173,7 @@ static int on_count(void *user, const struct window_cell *cell)
 	return 0;
 }
 
-/* Adds up what samples far from all kernels count. Those before the first kernel and after the last
- * one are left out, because nobody knows what ran then. */
+/* Adds up samples far from kernels, not before the first or after the last: other work may run. */
 static int on_idle(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -245,8 +241,7 @@ static int is_half_solved(const struct metric *m, const struct window *w,
 	return locals > 0 && locals < cell->count;
 }
 
-/* Adds the equation of a sample's local kernels: its value without the part of kernels with
- * positions. */
+/* Adds the equation of a sample's local kernels, from its value less the part of positions. */
 static int on_locals(void *user, const struct window_cell *cell)
 {
 	struct pass *p = user;
@@ -275,8 +270,7 @@ static int on_locals(void *user, const struct window_cell *cell)
 }
 
 /* If the rate changes between a sample's kernels, its residual (left) shows how wrong the times of
- * their ends are. If not, the residual has other causes, and would look like ends that are wrong by
- * far. */
+ * their ends are. If not, the residual has other causes and would look like a large error. */
 static void note_edges(struct metric *m, const struct window *w, const struct window_cell *cell,
 		       double left)
 {
@@ -488,8 +482,7 @@ struct finding {
 	double given, solved;	   /* by division of samples, and by least squares */
 	double residual, diagonal; /* of its equations */
 	double inverse, edge, ns;
-	double steps, shift_part; /* steps of the rate at both ends, which the shift moves;
-				     tally.shift_part */
+	double steps, shift_part; /* of the rate at both ends; as in struct tally */
 	double drift;		  /* variance of the mean, drift_of() */
 	double bend;		  /* change of the value by profiles */
 	enum attribution_state unsolved;
@@ -595,8 +588,7 @@ void values_tell(struct attribution *a, size_t kernel)
 			struct finding f = {
 				.given = given,
 				.solved = m->local_solution[k->unknown],
-				/* A kernel with few samples fits these nearly alone, so its
-				 * residual is too small. */
+				/* Few samples of a kernel make its residual too small. */
 				.residual =
 					m->local_residual[k->unknown] * (1 + FREEDOM * diagonal),
 				.diagonal = diagonal,
@@ -664,9 +656,8 @@ int values_share_shift(struct attribution *a)
 	return 0;
 }
 
-/* The standard deviation of the values of a position's kernels. The residual of a sample that
- * several kernels share may belong to any of them: shared is the variance from that, and not the
- * kernels' own. */
+/* The standard deviation of the values of a position's kernels. The residual of a sample may belong
+ * to any of its kernels: t->shared, the variance from that, is subtracted. */
 static double spread_of(const struct tally *t)
 {
 	double variance = t->count > 1 ? t->given_m2 / (t->count - 1) - t->shared / t->count : 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels and samples come in the order of their starts, so one pass finds the kernels that overlap
- * each sample: a kernel enters the list of running kernels when it has begun before a sample's end,
- * and leaves it when it has ended before a sample's start. attribution.c has checked all times, so
- * that no difference overflows. */
+/* Kernels and samples come in the order of their starts, so one pass finds the kernels of each
+ * sample: a kernel enters the running ones when it began before a sample's end, and leaves when it
+ * ended before a sample's start. attribution.c has checked times, so no difference overflows. */
 
 #include "client/attribution/window.h"
 
@@ -15,8 +14,7 @@
 #define TIMES_MOST 1024
 /* Most kernels that run at once, because each is looked at for each sample. */
 #define RUNNING_MOST 1024
-/* Costs in operations of effort.h: of a sample, of a kernel that runs, and of a kernel whose part
- * is calculated. */
+/* Costs in operations of effort.h: of a sample, a running kernel, and a kernel's part. */
 #define SAMPLE_COST 20
 #define RUNNING_COST 1
 #define PART_COST 8

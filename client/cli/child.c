@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Starts and reaps the measured program, which belongs to the client's process group; signals.c
- * handles signals. */
+/* The measured program, which belongs to the client's process group. signals.c handles signals. */
 
 #include "client/cli/child.h"
 
@@ -158,8 +157,7 @@ static int spawn(struct child *c, const char *path, const posix_spawn_file_actio
 	}
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, mask);
-	/* A command with pipes gets a process group of its own: it ends when the client asks, and
-	 * not by the terminal's Ctrl-C. */
+	/* A command with pipes ends when the client asks, and not by the terminal's Ctrl-C. */
 	posix_spawnattr_setflags(&attributes,
 				 POSIX_SPAWN_SETSIGMASK | (files ? POSIX_SPAWN_SETPGROUP : 0));
 	error = posix_spawn(&pid, path, files, &attributes, argv, environment);
@@ -249,8 +247,7 @@ const char *child_end_text(int status)
 
 /* --- other tools ----------------------------------------------------------------------------- */
 
-/* The other tool that a variable names; NULL: none. An agent, as of a client around this one, is no
- * other tool. */
+/* The tool that a variable names, unless that is an agent, as of a client around this one. */
 static const char *tool_of(const char *name)
 {
 	const char *value = getenv(name);

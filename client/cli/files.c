@@ -4,8 +4,7 @@
  * creates it. Otherwise files_process() expands the pattern for each process, and processes of the
  * same name share a file. Such a file is closed when its last process has ended, and reopened for
  * later writes (a later process of the same name, a notice to all files, the end), so that there
- * may be more files than descriptors. Processes have small and dense numbers, which index
- * of_process. */
+ * may be more files than descriptors. Numbers of processes are small and dense. */
 
 #include "client/cli/files_internal.h"
 

@@ -213,8 +213,7 @@ static bool is_device(const void *item, const void *key)
 	return d->process == wanted->process && d->index == wanted->index;
 }
 
-/* A hash table, because each record needs its device, and the captured program chooses the number
- * of devices. */
+/* A hash table, because each record needs its device, and programs choose their number. */
 static struct device *find_device(const struct sampled *s, unsigned process, unsigned index)
 {
 	const struct device wanted = { .process = process, .index = index };

@@ -77,8 +77,7 @@ void sampled_copy(struct sampled *s, const struct gpuctr_copy *copy);
  * are left out. */
 void sampled_unknown(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns);
 
-/* Adds the next sample of this GPU. values: one for each metric of the plan; NAN for metrics of
- * other sets. */
+/* Adds the next sample of a GPU. values: one for each metric of the plan; NAN for other sets. */
 void sampled_sample(struct sampled *s, int gpu, int64_t start_ns, int64_t end_ns,
 		    const double *values);
 void sampled_finish(struct sampled *s);
@@ -93,9 +92,8 @@ const struct sampled_counts *sampled_counts(const struct sampled *s);
 
 /* "too short to tell" */
 const char *sampled_reason_name(enum sampled_reason why);
-/* Describes the records that went through sampled_apply(): "3 of 4 kernels have no value: too short
- * to tell 3; samples left out 2", or "3 of 4 kernels lack a value of some metric (without any: 1):
- * ..." */
+/* Describes records after sampled_apply(): "3 of 4 kernels have no value: too short to tell 3;
+ * samples left out 2", or "3 of 4 kernels lack a value of some metric (without any: 1): ..." */
 void sampled_describe(const struct sampled *s, struct buf *b);
 
 /* Does the sum of this metric over samples mean something? */

@@ -49,8 +49,7 @@ struct sampled_gpu {
 	int64_t begin_ns, last_ns; /* begin and end of all samples */
 };
 
-/* A record's value of one metric. why: SAMPLED_REASONS if there is one; with SAMPLED_TOO_SHORT,
- * value is only good in sums. */
+/* A record's value of one metric. why: SAMPLED_REASONS: good; SAMPLED_TOO_SHORT: good in sums. */
 struct sampled_metric {
 	enum sampled_reason why;
 	double value, error;

@@ -35,8 +35,7 @@ static enum sampled_reason reason_of(const struct sampled *s, enum attribution_s
 	return SAMPLED_LOST;
 }
 
-/* Adds the spread of the position to the error, for a kernel that no sample covers. seen: number of
- * kernels of the position that samples cover. */
+/* Adds a position's spread to the error of a kernel without samples. seen: those with samples. */
 static void widen(struct attribution_value *v, uint64_t seen)
 {
 	double freedom = (double)seen - 1;

@@ -115,8 +115,7 @@ static bool is_as_asked(const struct sampler *m, const struct sampler_begin *beg
 	return strcmp(begin->gpu, m->uuid) == 0;
 }
 
-/* Takes the sets of the first sampler. False: another sampler has other sets, so the GPUs are not
- * of one kind. */
+/* Takes the sets of the first sampler. False: this one's differ, so GPUs are not of one kind. */
 static bool take_sets(struct sampling *s, const struct sampler_begin *begin)
 {
 	if (s->n_sets == 0) {
@@ -263,8 +262,7 @@ static void on_sampler_end(void *user, const struct sampler_end *end)
 	if (end->reason == SAMPLER_ENDED) {
 		return;
 	}
-	/* A sampler that was asked to end may lose the counters before, with the client's
-	 * connection. */
+	/* A sampler that was asked to end may lose the counters with our connection first. */
 	if (m->life >= 0) {
 		sampling_tell(m->owner, code_of(end->reason), end->remedy, "%s", end->message);
 		m->is_told = true;
@@ -337,8 +335,7 @@ static void ask_end(struct sampler *m)
 	}
 }
 
-/* Reports why a sampler's output has ended early. The process ends in a moment, unless it has only
- * closed its output. */
+/* Reports why a sampler's output ended early. The process ends soon, or has only closed it. */
 static void tell_early_end(struct sampler *m)
 {
 	uint64_t until_ns = clock_now_ns() + SILENT_NS;

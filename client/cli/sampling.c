@@ -73,8 +73,7 @@ static void cut(struct sampling *s, int code)
 	refuse(s);
 }
 
-/* When a lease ends, samplers may end before the daemon's message has come: waits for it, WORD_NS
- * at most. */
+/* When a lease ends, samplers may end before the daemon's message comes, so waits for that. */
 static void on_samplers_over(struct sampling *s)
 {
 	if (!s->begun || !s->permit) {
@@ -179,8 +178,7 @@ static bool refuses_all(int code)
 	       code == GPUCTR_E_DISCONNECTED || code == GPUCTR_E_AGENT_LOST;
 }
 
-/* Discards the last samples: another user may have computed on the GPU since the daemon last
- * looked. */
+/* Discards last samples: another user may have computed there since the daemon last looked. */
 static void discard_unseen(struct sampling *s)
 {
 	files_discard(&s->sinks->files, (int64_t)(clock_wall_ns() - UNSEEN_NS));
@@ -255,8 +253,7 @@ static void add_metric(struct sampling *s, const char *name)
 	s->n_metrics++;
 }
 
-/* Takes the metrics but kernels' durations, which samples cannot show. False: the reason was
- * reported. */
+/* Takes all metrics but durations, which samples cannot show. False: the reason was reported. */
 static bool take_names(struct sampling *s, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -328,8 +325,7 @@ static void on_plan(const struct gpuctr_plan *plan, const struct gpuctr_error *e
 					   : take_plan(s, plan));
 }
 
-/* Are all metrics full names of CUPTI? These go to the sampler as they are; only the plan can
- * resolve others. */
+/* Are all metrics full names of CUPTI, for the sampler? Only the plan can resolve others. */
 static bool are_names_of_cupti(const struct strings *metrics)
 {
 	for (size_t i = 0; i < metrics->n; i++) {

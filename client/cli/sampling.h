@@ -25,12 +25,10 @@ struct sampling_user {
 	/* The GPU is known. Called for "capture --timeline" only, which has no trace. */
 	void (*on_opened)(void *user, const struct gpuctr_opened *opened);
 	void (*on_begun)(void *user);
-	/* Sampling was refused: no sampler runs, and no GPU is leased. why: the reason to measure
-	 * ranges instead, valid during the call. NULL: the reason was reported, and the run has to
-	 * end. */
+	/* Refused: no sampler runs, and no GPU is leased. why: the reason to measure ranges
+	 * instead, valid during the call. NULL: the reason was reported, and the run has to end. */
 	void (*on_refused)(void *user, const char *why);
-	void (*on_cut)(void *user); /* sampling ended early, which was reported; earlier samples are
-				       kept */
+	void (*on_cut)(void *user); /* ended early, which was reported; keeps samples */
 	void (*on_queued)(void *user, const struct gpuctr_queued *queued);
 };
 

@@ -7,8 +7,7 @@
  * closed pipe gives EPIPE, and a file at its limit EFBIG.
  *
  * The handler does all that must not wait for the loop, with calls that are safe in a handler. A
- * program inherits the mask and ignored signals, but no handler, because exec sets handlers back to
- * the default. */
+ * program inherits mask and ignored signals, but no handler, because exec resets handlers. */
 
 #include "client/cli/signals.h"
 
@@ -19,8 +18,7 @@
 #include <unistd.h>
 
 /* SIGUSR1 and SIGUSR2 do not mean the end: a scheduler warns a program by them that its time is
- * almost over. The client passes them on to a program that it runs; a capture of running programs
- * ends by them. */
+ * almost over. The client passes them on to its program; they end a capture of running programs. */
 static const int ending[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 
 /* A handler gets no user data, so this is global: the one struct signals that is open. */

@@ -105,8 +105,7 @@ bool sinks_open(struct sinks *s)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-/* The stream, if it is written during the capture. NULL: there is none, or it is written at the
- * end. */
+/* The stream, if it is written during the capture; else NULL. */
 static struct stream *live_stream(const struct sinks *s)
 {
 	return s->capture.sampled && !s->capture.timeline ? NULL : s->stream;

@@ -229,8 +229,7 @@ static void report(const struct nodes *nodes, const struct verb *const *verbs)
 	strings_deinit(&words);
 }
 
-/* Prints the report of the files, and what is missing. Returns the exit status. status: srun's
- * worst one. */
+/* Prints the report of the files, and what is missing. status: srun's worst one. */
 static int conclude(const struct nodes *nodes, const struct run_options *o,
 		    const struct verb *const *verbs, int status)
 {
@@ -292,8 +291,7 @@ static void add_words(struct strings *words, const struct job *job, const char *
 	add(words, buf_string(&here));
 }
 
-/* The child checks its parent, because PR_SET_PDEATHSIG sends nothing if the parent has already
- * ended. */
+/* The child checks its parent: PR_SET_PDEATHSIG sends nothing if that has already ended. */
 static void start(char *const *argv, struct step *ret)
 {
 	pid_t parent = getpid(), pid;

@@ -39,8 +39,7 @@ static struct told {
 	int said;	    /* the error that was logged last, not to be logged again */
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER };
 
-/* Makes the texts of an answer. The calculated begin varies with the time that answers take, so
- * only a difference of seconds means that the daemon is another one. */
+/* Makes the texts. Begins vary with the time of answers; only a difference of seconds counts. */
 static void tell(struct told *t, const struct gpuctr_status *status,
 		 const struct gpuctr_error *error)
 {
@@ -78,8 +77,7 @@ static void on_status(const struct gpuctr_status *status, const struct gpuctr_er
 	*(bool *)userdata = true;
 }
 
-/* Asks for the status over a new connection, because the daemon may be replaced between two
- * requests. */
+/* Asks over a new connection, because the daemon may be replaced between two requests. */
 static void *ask(void *unused)
 {
 	struct gpuctr *g;
@@ -181,8 +179,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 	}
 }
 
-/* Without MHD_USE_ITC, stopping would shut the socket down also for the next process that listens
- * at it. */
+/* Without MHD_USE_ITC, stopping would also shut the socket down for the next process. */
 static struct MHD_Daemon *serve(int socket, struct newest *newest)
 {
 	memset(newest->fds, -1, sizeof(newest->fds));

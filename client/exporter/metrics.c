@@ -28,8 +28,7 @@ struct writer {
 #define OF(g) (g).index, (g).uuid
 #define SAFE(text) make_safe((char[256]){ "" }, 256, text)
 
-/* Makes text safe for a label: whoever starts a job chooses its name, and terminals and web pages
- * show it. */
+/* Makes a label's text safe: any user may choose a job's name, which terminals and pages show. */
 static const char *make_safe(char *room, size_t size, const char *text)
 {
 	for (char *to = room; *text && to < room + size - 2; *to++ = *text++) {

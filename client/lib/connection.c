@@ -18,8 +18,7 @@
 
 /* One socket, one input and one output buffer. Calls only append to the output. gpuctr_dispatch()
  * alone reads answers and calls handlers, so a handler never runs inside another call. When the
- * connection breaks, the next dispatch reports this once to the handlers of all open requests and
- * captures. */
+ * connection breaks, the next dispatch reports this once to all open requests and captures. */
 
 enum { HELLO_TIMEOUT_S = 5, HELLO_ATTEMPTS = 3, READ_BYTES = 256 * 1024 };
 

@@ -451,8 +451,7 @@ static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t s
 	r->duration_ns = is_known ? (int64_t)duration_ns : -1;
 }
 
-/* Are these the next records? Each comes once, in order. A gap means that a batch could not be
- * read. */
+/* Are these the next records? Each comes once, in order. A gap: a batch could not be read. */
 static bool takes_next(struct decoder *d, const struct wire_records *r)
 {
 	if (r->count == 0) {

@@ -28,8 +28,7 @@ struct site_set {
 
 /* Limits for all processes of a capture together. */
 struct decoder_memory {
-	struct quota objects; /* bytes of strings, kernels and sites; beyond the limit they are not
-				 kept */
+	struct quota objects; /* bytes of strings, kernels, sites; no more are kept */
 	struct quota tables;  /* bytes of tables; beyond the limit messages are not read */
 	struct quota images;  /* bytes of images that are not complete yet */
 	size_t objects_most;  /* records raise the limit of objects up to this; 0: they do not */

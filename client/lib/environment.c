@@ -23,8 +23,7 @@
  *
  * The variables of a permit name another library. Profilers set CUDA_INJECTION64_PATH themselves
  * (ncu, nsys), and some ask for the counters outside of the program that uses CUDA (nsys): so the
- * permit's library is preloaded, unless the user asks otherwise. Libraries that LD_PRELOAD has
- * already come after it. */
+ * permit's library is preloaded unless the user asks otherwise, before libraries of LD_PRELOAD. */
 
 enum { SOCKET_BYTES = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
 
@@ -51,8 +50,7 @@ static void make_absolute(const char *path, size_t limit, char ret[PATH_MAX])
 	}
 }
 
-/* Copies variables as "NAME=value" into one block, which ends with NULL. Returns NULL if out of
- * memory. */
+/* Copies variables into one block, which ends with NULL. Returns NULL if out of memory. */
 static char **make_block(const char *const (*variables)[2], size_t n)
 {
 	size_t room = 0;

@@ -27,8 +27,7 @@ struct gpuctr {
 	int broken; /* code of the error that ended the connection; 0: it is up */
 };
 
-/* metrics: those of the capture, with their patterns expanded; NULL: e is the reason for the
- * failure. */
+/* metrics: those of the capture, with patterns expanded; NULL: e is the reason. */
 typedef void (*requests_on_expanded)(struct gpuctr_capture *c, const struct wire_strings *metrics,
 				     const struct gpuctr_error *e);
 

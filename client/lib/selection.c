@@ -10,8 +10,7 @@
 
 /* Checks which launches a capture is to choose. Every fault that can be known is refused here,
  * before the program starts, with the character at which it lies. The agent would refuse it only
- * while the program runs; the daemon does not check selections, because only the user pays for
- * them. */
+ * while the program runs; the daemon does not check it, because only the user pays for it. */
 
 /* The daemon refuses a wrong expression as well; this check also says where the fault is. */
 static int check_kernels(struct gpuctr *g, const char *expression)
@@ -43,8 +42,7 @@ static const char *find_surroundings(const char *name)
 	return !scope || (list && list < scope) ? list : scope;
 }
 
-/* Refuses a name that no kernel can have by the chosen base: it was probably meant for another
- * base. */
+/* Refuses a name that no kernel can have by the chosen base: probably another was meant. */
 static int check_name(struct gpuctr *g, const char *name, uint64_t base)
 {
 	const char *at = base == GPUCTR_KERNEL_NAME_FUNCTION ? find_surroundings(name) : NULL;

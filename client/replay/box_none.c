@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/replay/box.h"
 
-/* Replaces box.c in builds with sanitizers, whose run time makes system calls of its own at any
- * moment. */
+/* Replaces box.c in builds with sanitizers, whose run time makes system calls of its own. */
 
 int box_enter(int fd)
 {

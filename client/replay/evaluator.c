@@ -23,8 +23,8 @@
  *
  * Image and values are in memory that parent and child share; a request and its answer are one
  * struct each on a socket. A child serves until it dies, or until a larger image needs more memory.
- * When a child dies, the values of its image are lost, and the next image gets a new child. A child
- * that does not answer is killed and not replaced: nobody would wait for a file of a thousand such
+ * When it dies, the values of its image are lost, and the next image gets a new child. A child that
+ * does not answer is killed and not replaced: nobody would wait for a file of a thousand such
  * images. */
 
 enum { ANSWER_TIMEOUT_MS = 20000, DEATHS_MAX = 64, SHARED_MIN = 1 << 20 };

@@ -27,8 +27,7 @@ static bool has_id(const void *item, const void *key)
 	return ((const struct known *)item)->id == *(const unsigned *)key;
 }
 
-/* Gives a site its new number. parent: new number of the site around it; 0: none. NULL: out of
- * memory. */
+/* Numbers a site. parent: new number of the site around it; 0: none. NULL: out of memory. */
 static const struct known *define(struct ranges *r, uint32_t parent, const struct gpuctr_site *site)
 {
 	const struct site_text text = {

@@ -31,8 +31,7 @@ void evaluator_end(struct evaluator *e);
 /* Hands an image and its metrics to the thread, which alone uses them until evaluator_wait(). One
  * image at a time. The thread also empties the image, if image_empty() can. */
 void evaluator_give(struct evaluator *e, struct image *image, const struct metrics_set *metrics);
-/* Waits until the image is evaluated. Returns CUPTI's result; samples before image->evaluated have
- * values. */
+/* Waits for the image. Returns CUPTI's result; samples before image->evaluated have values. */
 CUptiResult evaluator_wait(struct evaluator *e);
 
 /* Evaluates in the calling thread: gives values to the samples that have times. */

@@ -5,8 +5,7 @@
  * When CUPTI initialises an image, it writes all of it (3 KB for each sample of dram__bytes_*, 0.2
  * us each). So image_keep() keeps the head and one sample of what CUPTI has written, and
  * image_empty() copies them over all that has changed. One sample is enough, because the samples of
- * an empty image are alike (CUPTI 2025.3); where they are not, CUPTI initialises the image each
- * time. */
+ * an empty image are alike (CUPTI 2025.3); otherwise CUPTI initialises it. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -21,7 +21,7 @@ int metrics_configure(struct host *h, const char *const *metrics, size_t n, stru
 		      struct refusal *r);
 
 /* Splits metrics into at most SAMPLER_SETS_MAX sets of one pass each. numbers: gets the set of each
- * metric. apart: metrics of SMs and others may not share a set. Returns as metrics_configure(); it
- * refuses a metric that needs several passes by itself, and too many sets. */
+ * metric. apart: metrics of SMs and others may not share a set. Returns as metrics_configure(), and
+ * refuses a metric of several passes. */
 int metrics_split(struct host *h, const char *const *metrics, size_t n, bool apart,
 		  struct metrics_set *sets, size_t *ret_n, uint8_t *numbers, struct refusal *r);

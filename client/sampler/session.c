@@ -240,8 +240,7 @@ static CUptiResult make_first_image(struct session *s, struct image *m)
 	return result == CUPTI_SUCCESS ? make_image(s, m, room) : result;
 }
 
-/* Makes the set's image, or initialises again that of an earlier turn, which had another CUPTI
- * object. */
+/* Makes the set's image, or initialises that of an earlier turn for the new CUPTI object. */
 static CUptiResult prepare_images(struct session *s)
 {
 	struct image *first = s->set->image = &s->set->images[0];
@@ -398,8 +397,7 @@ int session_start(struct session *s, struct refusal *r)
 	return result == CUPTI_SUCCESS ? 0 : refuse(s, result, "cuptiPmSamplingStart", r);
 }
 
-/* How many samples are missing between the last one and start_ns, besides those that were counted
- * already. */
+/* How many samples are missing since the last one, besides those that were counted already. */
 static uint64_t missing(const struct session *s, int64_t start_ns)
 {
 	uint64_t gap = (uint64_t)(start_ns - s->end_ns), interval = s->set->interval_ns;
@@ -469,8 +467,7 @@ static CUptiResult collect(struct session *s, struct sampler_writer *w)
 	return result;
 }
 
-/* Has the thread evaluate the image while CUPTI decodes the next samples into the other one.
- * Without another image, evaluates it here. */
+/* The thread evaluates the image while CUPTI decodes into another; without one, it is done here. */
 static CUptiResult give_image(struct session *s, struct sampler_writer *w, bool is_full)
 {
 	struct image *m = s->set->image, *other = other_image(s, is_full);
@@ -548,8 +545,7 @@ static void tell_set(const struct session *s, struct sampler_writer *w, uint64_t
 	sampler_writer_set(w, &told);
 }
 
-/* Changes to a new object; nothing was sampled since change_ns. This time does not count as
- * silence, because no samples could come. */
+/* Changes to a new object. The time since change_ns is no silence: no samples could come. */
 static int change(struct session *s, struct sampler_writer *w, struct refusal *r)
 {
 	const char *call;
@@ -616,8 +612,7 @@ static bool was_silent(const struct session *s)
 	return s->end_ns == 0 && clock_now_ns() - s->progress_ns > patience;
 }
 
-/* Takes the samples until sampling stopped, at stopped_ns. Those that CUPTI does not give are
- * counted as lost. */
+/* Takes samples from before stopped_ns. Those that CUPTI does not give are counted as lost. */
 static CUptiResult take_rest(struct session *s, struct sampler_writer *w, int64_t stopped_ns)
 {
 	uint64_t give_up_ns = clock_now_ns() + LAST_DRAIN_NS;

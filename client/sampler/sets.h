@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds which metrics were sampled together, from samples that hold NAN for metrics that were not
- * sampled. */
+/* Finds which metrics were sampled together, from samples, which have NAN for other metrics. */
 
 #include <stddef.h>
 #include <stdint.h>

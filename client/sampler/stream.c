@@ -78,8 +78,7 @@ static bool is_interval(uint64_t ns)
 	return ns > 0 && ns <= length_max_ns;
 }
 
-/* Are the sets numbered in the order of their first metrics, and have they, and no others, an
- * interval? */
+/* Are sets numbered in the order of their first metrics, and have these alone an interval? */
 static bool read_sets(struct sampler_reader *r, const struct sampler_begin_message *m,
 		      const uint8_t *sets)
 {

@@ -108,8 +108,7 @@ static void add_set(struct sampler_writer *w)
 	w->turned = false;
 }
 
-/* Writes the block, after its set if that has changed: readers need not know of turns whose samples
- * were all dropped. False: there is no room. */
+/* Writes the block, after a new set: turns without samples need no message. False: no room. */
 static bool add_block(struct sampler_writer *w)
 {
 	size_t before = buffer_length(&w->out);

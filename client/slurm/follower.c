@@ -164,8 +164,7 @@ static uid_t owner(pid_t pid)
 	return stat(path, &st) == 0 ? st.st_uid : (uid_t)-1;
 }
 
-/* Kills a client that has not ended: it would delay the end of the step, because it shares the
- * tasks' standard error. */
+/* Kills a client that would delay the step's end, because it shares the tasks' standard error. */
 static void kill_client(const struct follower *f, const struct slot *s)
 {
 	/* The user may write to the page at any moment, and slurmstepd is root: so each value is
@@ -343,8 +342,7 @@ static enum follower_result read_variables(int fd, struct slot *slot, uint64_t e
 		if (poll(&p, 1, now < end ? (int)(end - now) : 0) == 0) {
 			return FOLLOWER_LATE;
 		}
-		/* Two bytes stay free, for the NUL of a word that is cut off and the NUL of the
-		 * list. */
+		/* Two bytes stay free, for the NULs of a word that is cut off and of the list. */
 		got = read(fd, slot->variables + n, sizeof(slot->variables) - 2 - n);
 		if (got < 0 && errno == EINTR) {
 			continue;

@@ -37,6 +37,5 @@ enum follower_result {
 enum follower_result follower_join(struct follower *f, const struct follower_task *task,
 				   const char **ret, bool *ret_first);
 
-/* Frees f, which may be NULL. False: a client was still running after drain_s seconds and was
- * killed. */
+/* Frees f, which may be NULL. False: a client ran after drain_s seconds, and was killed. */
 bool follower_close(struct follower *f, unsigned drain_s);

@@ -18,8 +18,7 @@ struct settings {
 	unsigned wait_s;  /* longest wait for the GPUs, before a task runs unmeasured */
 	unsigned drain_s; /* longest wait for the last records, after the last task */
 
-	/* Values of --gpuctr and other options; settings_take_option() frees those that it
-	 * replaces. */
+	/* Values of --gpuctr and others; settings_take_option() frees those that it replaces. */
 	enum settings_mode mode;
 	char *metrics, *output, *filter;
 };
@@ -35,7 +34,6 @@ enum settings_option {
 	SETTINGS_FILTER,
 	SETTINGS_WAIT,
 };
-/* Takes the value of an option, which may come again. Returns NULL, or what is wrong with the
- * value. */
+/* Takes the value of an option, which may come again. Returns NULL, or what is wrong. */
 const char *settings_take_option(struct settings *s, enum settings_option option,
 				 const char *value);
