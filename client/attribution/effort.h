@@ -32,5 +32,5 @@ int effort_take(struct effort *e, size_t bytes);
 
 void effort_give_back(struct effort *e, size_t bytes);
 double effort_left(const struct effort *e);
-/* Allows calculations again if more operations were earned since, and none were cancelled. */
+/* Allows calculations again, if operations were earned since and on_pause() has not cancelled. */
 void effort_renew(struct effort *e);

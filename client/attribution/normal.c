@@ -522,7 +522,7 @@ static int compute_inverse(struct factor *f, double *inverse)
 	return r;
 }
 
-/* Fills slope with r - N x: an unknown that is held at 0 would become positive if its slope is. */
+/* Fills slope with r - N x. An unknown held at 0 with a positive slope is to be released. */
 static void compute_slopes(const struct factor *f, double *slope)
 {
 	const double *x = f->x;

@@ -23,7 +23,7 @@
 /* Cost in operations of effort.h: of a sample or a group in the rough search. */
 #define ROUGH_COST 4
 #define FINER 8 /* the last search has steps that are shorter by this factor */
-#define WIDER 4 /* its error comes from points so many of these steps apart */
+#define WIDER 4 /* the error comes from points so many of these steps apart */
 #define BLOCKS 16
 /* CLEAR: the best shift counts only if its residual is less than this part of the worst shift's.
  * APART: the clocks count as too far apart only if a shift beyond the limit has a residual of less

@@ -166,7 +166,7 @@ static size_t fitting(const struct template *t, uint32_t at, const uint32_t *sha
 	return n;
 }
 
-/* Where matching continues; on is NULL if these kernels fit nowhere. */
+/* Where matching continues; on is NULL if these kernels match nowhere. */
 static struct way find_way(const struct template *templates, uint32_t used, const struct way *was,
 			   const uint32_t *shapes, size_t count)
 {

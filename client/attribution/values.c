@@ -22,7 +22,7 @@
 #define IDLE_LEAST_NS 10000000
 /* At least this part of a kernel's time must be in samples. */
 #define COVERED_LEAST 0.99
-/* If fewer of the samples of kernels with positions hold these alone, all kernels become local. */
+/* If a smaller part of samples with positions holds no other kernels, all become local. */
 #define CLEAN_LEAST 0.5
 /* The factor of the squared difference of least squares and division, in the variance. */
 #define MISFIT 0.5
@@ -464,8 +464,8 @@ static struct steps_beside steps_beside(const struct attribution *a, const struc
 }
 
 /* By how much a kernel's value changes if its beginning and end are as wrong as the residuals of
- * samples with several kernels suggest: this does not average out over steps. A kernel directly
- * before or after it may also have been given what it did at its ends. */
+ * samples with several kernels suggest: this does not average out over steps. A direct neighbour
+ * may also have been given what the kernel did at its ends. */
 static double edge_of(const struct attribution *a, const struct metric *m, size_t kernel,
 		      const struct steps_beside *s)
 {

@@ -52,8 +52,7 @@ void files_discard(struct files *f, int64_t since_ns);
 /* A reader of what was recorded until now, which the caller frees before files_close(). NULL: an
  * error was reported. */
 struct store_reader *files_read(struct files *f);
-/* A reader of the next file of those that hold all that was recorded. *at: 0 at first. NULL: there
- * is no more. */
+/* A reader of the next file; together they hold all records. *at: 0 at first. NULL: no more. */
 struct store_reader *files_next(struct files *f, size_t *at);
 /* Writes a record's values, which are known now, into its file. */
 void files_values(struct files *f, const struct gpuctr_record *record);

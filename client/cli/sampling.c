@@ -199,7 +199,7 @@ static void on_permit_end(struct gpuctr_capture *c, const struct gpuctr_end *end
 	if (end->error.code == GPUCTR_E_REVOKED && s->is_ready && !s->is_ended) {
 		discard_unseen(s);
 	}
-	/* If the daemon is gone, the trace hears of it as well. */
+	/* If the daemon is gone, the trace reports it. */
 	if (s->over ||
 	    (s->begun && end->error.code == GPUCTR_E_DISCONNECTED && !sampling_is_alone(s))) {
 		return;

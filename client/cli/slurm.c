@@ -3,9 +3,9 @@
 /* A job of Slurm has processes on nodes whose daemons do not know each other. Slurm reaches them
  * all: a step beside the job's own (srun --overlap) is this client on each node, and each writes
  * its files. A name may stand for several jobs, the components of a heterogeneous one or the tasks
- * of an array: each has a step of its own. What squeue, srun and the nodes' clients say comes as it
- * is on standard error. Each node's client writes lines to its standard output, fields with tabs
- * between them:
+ * of an array: each has a step of its own. Messages of squeue, srun and the nodes' clients go to
+ * standard error. Each node's client writes lines to its standard output, fields with tabs between
+ * them:
  *
  *	file	NODE	INODE	PATH
  *	node	NAME	STATUS	KERNELS
@@ -353,8 +353,8 @@ static int finish(struct step *step, struct nodes *nodes)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Runs srun for all jobs. Returns 0 if all statuses are, else one of the others, and
- * EXIT_UNMEASURED only if there is no other. srun's status is the worst of its nodes'. */
+/* Runs srun for all jobs. Returns a status other than 0, if there is one, and EXIT_UNMEASURED only
+ * if there is no other. A step's status is the worst of its nodes'. */
 static int run_steps(const struct run_options *o, const struct jobs *jobs, int argc, char **argv,
 		     struct nodes *nodes)
 {

@@ -21,8 +21,8 @@
  * Slurm        /system.slice/slurmstepd.scope/job_4711/step_0/user/task_0
  *              /slurm/uid_1000/job_4711/step_batch
  *
- * A part is what stands between slashes or colons. Of several that match the innermost counts. A
- * daemon in a cgroup namespace of its own is told "/../.." in front, which matches nothing. */
+ * A part is the text between slashes or colons. If several parts match, the innermost counts. A
+ * daemon in a cgroup namespace of its own sees "/../.." in front, which never matches. */
 
 static const struct {
 	const char *name; /* text before the id, or the part before it */

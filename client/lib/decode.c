@@ -437,7 +437,7 @@ static bool fill_group(const struct wire_record_columns *c, size_t i, struct gpu
 	return r->group < LIMIT_GROUPS;
 }
 
-/* An unknown clock, or a time that cannot be one, becomes "none". */
+/* An unknown clock, or an impossible time, becomes "none". */
 static void fill_times(const struct wire_record_columns *c, size_t i, uint64_t start_ns,
 		       struct gpuctr_record *r)
 {

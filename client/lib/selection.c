@@ -107,7 +107,7 @@ static bool is_among(const char *text, const char *const *texts, size_t n)
 	return false;
 }
 
-/* Refuses a selection in which every expression that includes is also one that excludes. */
+/* Refuses a selection that excludes every expression that it includes. */
 static int check_contradiction(struct gpuctr *g, const struct gpuctr_capture_options *o)
 {
 	size_t i = 0;

@@ -406,8 +406,8 @@ static uint64_t missing(const struct session *s, int64_t start_ns)
 	return s->set_back ? gap / interval : n > 0 ? n : 1;
 }
 
-/* Does the sample that begins then follow the last one? CUPTI sets its clock right every 4 s, so a
- * sample may seem to begin some 0.1 us before the last one has ended, or after. */
+/* Does a sample that begins at start_ns follow the last one? CUPTI sets its clock right every 4 s,
+ * so a sample may seem to begin some 0.1 us before the last one has ended, or after. */
 static bool follows(const struct session *s, int64_t start_ns)
 {
 	int64_t most_ns = (int64_t)s->set->interval_ns / 4;
@@ -554,7 +554,7 @@ static int change(struct session *s, struct sampler_writer *w, struct refusal *r
 
 	if (result == CUPTI_SUCCESS) {
 		s->progress_ns += now - s->change_ns;
-		/* The rest of the last turn came after the change began. */
+		/* The last samples of the old turn came after the change began. */
 		s->progress_ns = s->progress_ns < now ? s->progress_ns : now;
 		tell_set(s, w, s->change_ns);
 		time_turn(s);
@@ -737,7 +737,7 @@ int session_stop(struct session *s, struct sampler_writer *w, struct refusal *r)
 	const char *call = "cuptiPmSamplingStop";
 	CUptiResult result, evaluated;
 
-	if (!s->pm.is_started) { /* no change of sets has succeeded since, or it never began */
+	if (!s->pm.is_started) { /* a change of sets is under way, or sampling never began */
 		*r = s->trouble;
 		return r->code;
 	}
