@@ -61,7 +61,7 @@ typedef void attribution_on_kernel(void *user, const struct attribution_result *
 struct attribution_options {
 	uint32_t metrics;
 	int64_t shift_most_ns; /* largest shift of the clocks, in both directions; 0: 20 us */
-	size_t window_samples; /* samples that wait to be attributed; 0: 1,048,576 */
+	size_t window_samples; /* most samples that wait for attribution; 0: 1,048,576 */
 	attribution_on_kernel *on_kernel;
 	/* Called every few milliseconds of calculation. When it does not return 0, the calculation
 	 * ends, and the kernels that are left are ATTRIBUTION_COSTLY. May be NULL. */
@@ -71,7 +71,7 @@ struct attribution_options {
 
 struct attribution_counts {
 	uint64_t samples;		     /* samples received */
-	uint64_t bad_kernels, bad_samples;   /* with invalid times or values */
+	uint64_t bad_kernels, bad_samples;   /* counts of those with invalid times or values */
 	uint64_t late_kernels, late_samples; /* out of order, or overlapping others */
 	uint32_t positions;
 	int shift_known;

@@ -28,7 +28,7 @@ struct tally {
  * kernel without a position. */
 struct metric {
 	int64_t shift_ns;
-	double shift_error_ns; /* a standard error */
+	double shift_error_ns; /* standard error of shift_ns */
 	int shift_known, shift_settled;
 	/* Why there is no solution; ATTRIBUTION_MEASURED: there is one. */
 	enum attribution_state unsolved, local_unsolved;
@@ -40,7 +40,7 @@ struct metric {
 
 	struct normal positions;
 	double *solution, *inverse;
-	/* The same for even rates, if there are profiles: to show what profiles change. */
+	/* Equations for even rates, if there are profiles: they show what profiles change. */
 	struct normal evens;
 	double *even, *even_inverse;
 	int even_known;

@@ -2,7 +2,7 @@
 
 /* A graph that is launched once, or is made anew for each launch, has places that never come again:
  * its kernels are left to the steps of their stream. So a place gets a position when it has come
- * three times, because a position is only solved when it has occurred as often. */
+ * three times, because positions with fewer kernels are not solved. */
 
 #include "client/attribution/nodes.h"
 

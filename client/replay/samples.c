@@ -29,7 +29,7 @@ struct samples {
 	struct sampler_sets sets; /* sets of these metrics */
 	uint64_t intervals_ns[SAMPLER_SETS_MAX];
 	uint64_t metric_ns[SAMPLER_METRICS_MAX]; /* first interval of each metric */
-	size_t set;				 /* of the last sample */
+	size_t set;				 /* set of the last sample */
 	bool is_away;				 /* other metrics were sampled since */
 	struct sampler_writer writer;
 	int64_t noted_ns;    /* end of the last block that note_sets() has read */

@@ -69,7 +69,7 @@ enum {
 #define USUAL_INTERVAL_NS 10000
 #define LONGEST_INTERVAL_NS (20 * CLOCK_NS_PER_MS) /* longest that is tried after overflows */
 #define OVERFLOWS_APART_NS CLOCK_NS_PER_S	   /* closer overflows count as in a row */
-#define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* a later drain was delayed by others */
+#define HELD_UP_NS (10 * CLOCK_NS_PER_MS)	   /* a drain later than this was held up */
 #define LAST_DRAIN_NS (2 * CLOCK_NS_PER_S)	   /* samples still in the buffer then are lost */
 #define SILENT_NS (3 * CLOCK_NS_PER_S)
 /* Longest drain; turns, signals and the end are handled after it. */
@@ -376,7 +376,7 @@ static CUptiResult start(struct session *s)
 	return pm_start(&s->pm);
 }
 
-/* Sets the end of the turn: after half to one and a half of the mean turn. */
+/* Sets when the turn ends: at random, after half to one and a half times turn_ns. */
 static void time_turn(struct session *s)
 {
 	uint64_t turn = s->options->turn_ns, random = 0;

@@ -17,7 +17,7 @@ struct sampler_writer {
 	size_t limit;	   /* most bytes in out: samples beyond it are dropped */
 	size_t n_metrics[SAMPLER_SETS_MAX];
 	struct sampler_set set; /* set of the next samples */
-	bool turned;		/* set is not written yet */
+	bool turned;		/* the change to this set is not written yet */
 	uint64_t next;		/* number of the next sample */
 	uint64_t lost; /* lost and not yet reported, before the block, or before the next sample */
 	uint64_t dropped;   /* samples dropped so far */
