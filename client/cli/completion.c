@@ -14,26 +14,26 @@
 
 #include "client/cli/text.h"
 
-/* A command line up to the word that is being typed, and what is found to stand there. */
+/* The command line up to the word that is being typed, and what was found in it. */
 struct completion {
 	const struct verb *const *verbs;
-	char **words; /* behind "gpuctr-client"; the last one is being typed */
+	char **words; /* behind "gpuctr-client"; the last word is being typed */
 	size_t n;
 	bool split; /* the shell has split "--option=value" at its '=' */
 
-	const char *socket, *chip; /* that stand there already; NULL: none */
-	const char *given;	   /* of the last word: what candidates have in common before it is
-				      completed ("--metrics=a,") */
+	const char *socket, *chip; /* values of options in words before the last; NULL: none */
+	const char *given;	   /* beginning of the last word that every candidate repeats
+				      ("--metrics=a,") */
 	size_t n_given;
-	const char *typed; /* and behind that */
+	const char *typed; /* rest of the last word, to be completed */
 };
 
-/* Where the walk has come to. */
+/* State of the walk over the words before the last. */
 struct walk {
 	const struct verb *verb;
-	const struct option_def *pending; /* wants the next word as its value */
-	bool ended;			  /* no options any more */
-	size_t program;			  /* index of the word that is a command; 0: none yet */
+	const struct option_def *pending; /* option whose value is the next word; NULL: none */
+	bool ended;			  /* no options follow */
+	size_t program;			  /* 1 + index of the word that is a command; 0: none yet */
 };
 
 static bool takes_program(const struct verb *verb)
@@ -118,7 +118,7 @@ static void walk_word(struct completion *c, struct walk *w, size_t i)
 	}
 }
 
-/* Joins "--option" "=" "value", which bash has split; true if it did. */
+/* Joins "--option" "=" "value" at word i, if bash has split them. Returns whether it has. */
 static bool join_word(struct completion *c, size_t i)
 {
 	const char *option = c->words[i];
@@ -129,11 +129,11 @@ static bool join_word(struct completion *c, size_t i)
 	    asprintf(&whole, "%s=%s", option, i + 2 < c->n ? c->words[i + 2] : "") < 0) {
 		return false;
 	}
-	c->words[i] = whole; /* lives until we end */
+	c->words[i] = whole; /* lives until the client ends */
 	return true;
 }
 
-/* The words keep their indices: one that was joined to the word before becomes NULL. */
+/* The words keep their indices: a word that was joined to the word before becomes NULL. */
 static void join_words(struct completion *c)
 {
 	for (size_t i = 0; i + 1 < c->n; i++) {
@@ -161,7 +161,7 @@ static size_t last_word(const struct completion *c)
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-/* Candidates land on command lines, and others chose some of the names. */
+/* Does a shell take the text as one plain word? Other users may have chosen the names. */
 static bool is_harmless(const char *text)
 {
 	return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -193,9 +193,10 @@ enum { PATIENCE_S = 2 };
 
 struct asked {
 	const struct completion *c;
-	bool with_rollup; /* a counter needs one behind its name, which is completed next */
+	bool with_rollup; /* a counter needs a rollup (".sum") behind its name, which is completed
+			     next */
 	bool done, more;
-	char unit[64]; /* that was offered last */
+	char unit[64]; /* first part of names that was offered last ("dram__") */
 };
 
 /* Where nothing is typed yet, offers the first part of the names, "dram__", in place of
@@ -273,7 +274,7 @@ static const char *offer_metrics(const struct completion *c, bool with_rollup)
 	return a.more ? ":more" : ":none";
 }
 
-/* Lists are completed part by part: this is the part behind the last comma. */
+/* Completes only the part of a list behind the last comma. */
 static const char *offer_listed_metrics(const struct completion *c)
 {
 	struct completion part = *c;

@@ -11,11 +11,11 @@
  * then is cut, in its base name and at its end ("vectorized_elem..<4, FillFunct.."): the first
  * template arguments are what tells kernels of one template apart.
  *
- * Libraries have a template that only launches: of "Kernel2<cutlass_80_tensorop_gemm>" what is
- * within is shown. A base name that says nothing, "kernel", keeps its namespace. Names that
- * compilers make ("triton_poi_fused_add_relu_3", "loop_add_fusion_1") and that nvjet has differ at
- * their ends, so they are cut in the middle; those of cuDNN and cuBLAS end all alike, and are cut
- * before the size of their tile and at the end. */
+ * Some templates of libraries only launch their argument: "Kernel2<cutlass_80_tensorop_gemm>" is
+ * shown as "cutlass_80_tensorop_gemm". The base name "kernel" says nothing, so it keeps its last
+ * namespace. Names from compilers ("triton_poi_fused_add_relu_3", "loop_add_fusion_1") and from
+ * nvjet differ at their ends, so they are cut in the middle. Names from cuDNN and cuBLAS all end
+ * alike, so they are cut before the size of their tile and at the end. */
 
 #include "client/cli/text.h"
 
@@ -24,7 +24,7 @@
 
 static const char anonymous[] = "(anonymous namespace)";
 
-/* Where the parameter list begins, or the end. */
+/* Finds the parameter list; returns end if there is none. */
 static const char *find_parameters(const char *name, const char *end)
 {
 	int depth = 0;
@@ -42,7 +42,7 @@ static const char *find_parameters(const char *name, const char *end)
 	return end;
 }
 
-/* After the return type, which only functions made from templates show. */
+/* Skips the return type, which only names of functions made from templates have. */
 static const char *skip_return_type(const char *name, const char *end)
 {
 	const char *start = name;
@@ -68,8 +68,8 @@ static bool is_text(const char *p, size_t n, const char *text)
 	return n == strlen(text) && memcmp(p, text, n) == 0;
 }
 
-/* The last namespace before a base name that is "kernel"; NULL: it is another one, or there is
- * none. */
+/* Finds the last namespace before the base name "kernel". NULL: the base name is another one, or
+ * has no namespace. */
 static const char *find_kept_namespace(const char *name, const char *end)
 {
 	const char *base = name, *before = NULL;
@@ -86,7 +86,7 @@ static const char *find_kept_namespace(const char *name, const char *end)
 	return is_text(base, (size_t)(p - base), "kernel") ? before : NULL;
 }
 
-/* Copies without "a::b::" before a name. */
+/* Copies a text without the "a::b::" before names. */
 static void drop_namespaces(struct buf *b, const char *p, const char *end)
 {
 	const char *kept = find_kept_namespace(p, end);
@@ -172,7 +172,7 @@ void text_kernel_unwrap(struct buf *bare)
 
 /* --- cutting --------------------------------------------------------------------------------- */
 
-/* At most width columns of the text, with ".." at the end if something is missing. */
+/* Appends at most width columns of the text, with ".." at the end if the text is longer. */
 static void add_cut(struct buf *b, const char *text, size_t n, size_t width)
 {
 	if (text_width(text, n) <= width) {
@@ -201,7 +201,7 @@ void text_middle_cut(struct buf *b, const char *text, size_t begin, size_t width
 	buf_text(b, text + from);
 }
 
-/* The last words of a name that fit into width columns; NULL: not even one does. */
+/* Finds the last words of a name that fit into width columns; NULL: not even one fits. */
 static const char *find_last_words(const char *name, size_t width)
 {
 	const char *words = name + strlen(name);
@@ -228,7 +228,7 @@ static void add_cut_word(struct buf *b, const char *name, size_t width)
 	size_t base = text_width(name, n_base) < width / 2 ? text_width(name, n_base) : width / 2;
 
 	if (strncmp(name, "_Z", 2) == 0) {
-		add_cut(b, name, n, width); /* Mangled, its end is parameters. */
+		add_cut(b, name, n, width); /* A mangled name ends with parameters. */
 		return;
 	}
 	if (!tile) {

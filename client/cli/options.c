@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* getopt_long() does the parsing; its messages are replaced, because ours name the near match, and
- * ours for a word of another tool. */
+/* getopt_long() parses the options. Our messages replace getopt_long()'s: they name the option with
+ * the nearest name, or what we have in place of another tool's option. */
 
 #include "client/cli/options.h"
 
@@ -22,11 +22,11 @@ struct parser {
 	const struct options_line *line;
 	struct option longs[ROWS_MAX + 1];
 	char shorts[2 * ROWS_MAX + 3];
-	const char *names[ROWS_MAX + 1]; /* "--name" of all, for the near match */
+	const char *names[ROWS_MAX + 1]; /* "--name" of each option, to find the nearest */
 	char texts[ROWS_MAX][NAME_MAX_BYTES];
 };
 
-/* getopt_long() returns the letter of a short option, and the row of a long one from here on. */
+/* getopt_long() returns the letter of a short option, and FIRST_ROW + the row of a long one. */
 enum { FIRST_ROW = 256 };
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 30 };
@@ -54,7 +54,7 @@ static const struct option_def *find_named(const struct option_def *defs, const 
 	return defs->name ? defs : NULL;
 }
 
-/* Under its own name, or under that which another tool gives it. */
+/* Adds an option under its own name, or under the name that another tool gives it. */
 static void add_long(struct parser *p, size_t n, const char *name, const struct option_def *def)
 {
 	assert(n < ROWS_MAX);
@@ -84,8 +84,8 @@ static void begin(struct parser *p, const struct options_line *line)
 	size_t n = 0;
 
 	*p = (struct parser){ .line = line };
-	/* '+': stop at the first argument that is none; ':': a missing value is not an unknown
-	 * option. */
+	/* '+': stop at the first argument that is no option; ':': report a missing value as ':',
+	 * not as an unknown option. */
 	if (line->leading) {
 		*shorts++ = '+';
 	}
@@ -110,7 +110,7 @@ static void begin(struct parser *p, const struct options_line *line)
 	opterr = 0;
 }
 
-/* An option of another verb that shares the table. */
+/* Finds an option that another verb of the table has. */
 static const struct option_def *find_others(const struct parser *p, const char *name)
 {
 	const struct option_def *def =
@@ -273,7 +273,7 @@ enum options_result options_read(const struct options_line *line, void *options,
 /* --- rules: what options want of each other, in place of a check for each ----------------------
  */
 
-/* The first of the names that was given. names: with a space between two. False: none was. */
+/* Finds the first of the names that was given. names: separated by spaces. False: none was. */
 static bool find_given(const struct option_def *defs, const char *names, uint64_t given,
 		       char *ret_name)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A thread writes the records, because the loop must not wait for a reader: it reads from the
- * daemon and watches the program. O_NONBLOCK is no alternative: the program shares standard
- * output, and would see the flag. The loop fills one buffer while the thread writes another;
- * then they swap. When the buffer of the loop is full (LIMIT_BYTES), out_write() waits for
- * STALL_SECONDS once; after that it refuses bytes, which the caller counts and reports, until
- * half of the buffer is free again. Once the loop is over it waits as long as the reader takes. */
+ * daemon and watches the program. O_NONBLOCK is no alternative: the program shares standard output,
+ * and would see the flag. The loop fills one buffer while the thread writes another; then they
+ * swap. When the buffer of the loop is full (LIMIT_BYTES), out_write() waits for STALL_SECONDS
+ * once; after that it refuses bytes, which the caller counts and reports, until half of the buffer
+ * is free again. Once the loop is over, out_close() waits for the reader without limit. */
 
 #include "client/cli/out.h"
 
@@ -34,7 +34,7 @@ enum out_state {
 struct out {
 	int fd;
 	bool is_stdout;
-	bool stalled; /* of the loop alone */
+	bool stalled; /* used only by the thread of the loop */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t filled, drained;
@@ -322,7 +322,7 @@ static void say_failed(int error, const char *what, bool kept)
 	say_warning("stream-failed", strerror(-error), remedy);
 }
 
-/* A head, an end and the like are no records. */
+/* unwritten: number of records; 0: only other lines, such as the head or the end, are missing. */
 static void say_slow(uint64_t unwritten, const char *what)
 {
 	CLEAN_BUF struct buf b = { 0 };

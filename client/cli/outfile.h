@@ -23,21 +23,21 @@ bool outfile_spares(const char *option, const char *path, const char *input);
 /* False, with a message, when the name asks for compression. option as above. */
 bool outfile_is_plain(const char *option, const char *path);
 
-/* Are these names of one file, whether it is there or is to be made? Not of pipes and devices. */
+/* Do both paths name one file, existing or yet to be made? False for pipes and devices. */
 bool outfile_is_same(const char *a, const char *b);
 
-/* Says what is wrong with a file that out_check(), out_open() or outfile_open() refused, with the
- * remedy. */
+/* Returns what is wrong with a file that out_check(), out_open() or outfile_open() refused, with
+ * the remedy. */
 const char *outfile_why(int r);
 
-/* What to do about an output that could not be written. */
+/* Returns what to do about an output that could not be written. */
 const char *outfile_remedy(int r);
 
-/* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file is there and
- * force was not given, -ELOOP when a link to a file is. */
+/* path "-": standard output; borrowed. 0 or a negative errno: -EEXIST when a file exists and force
+ * was not given, -ELOOP when path is a link to a file. */
 int outfile_open(struct outfile *out, const char *path, bool force);
 
-/* Empties b. 0 or a negative errno; 0 too when nobody reads any more. */
+/* Writes b and empties it. 0 or a negative errno; also 0 when nobody reads any more. */
 int outfile_write(struct outfile *out, struct buf *b);
 
 /* Gives the finished file its name. 0 or a negative errno. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "waiting, 2nd in the queue: GPU-... is held by alice (python3, pid 4711), up to 43 s" and "12,345
- * kernels, 4,321/s, 3 processes, 12 s left". The rest is known if the capture has a duration or a
- * number of launches, but not for a number of steps, because nobody counts them for the client. */
+ * kernels, 4,321/s, 3 processes, 12 s left". The time left is known if the capture has a duration
+ * or a number of launches, but not for a number of steps: the client cannot count steps. */
 
 #include "client/cli/progress.h"
 
@@ -23,7 +23,7 @@
 #define TERMINAL_NS UINT64_C(500000000)
 #define PLAIN_NS UINT64_C(5000000000)
 
-/* The time that is still to come, by the duration and by the number of launches; 0: not known. */
+/* Time left by the duration or by the number of launches, the shorter of both; 0: not known. */
 static uint64_t left_ns(const struct progress *p, uint64_t now, uint64_t records,
 			unsigned processes, double per_second)
 {
@@ -86,7 +86,7 @@ static pid_t holder_pid(const struct gpuctr_queued *queued)
 	return at ? (pid_t)strtol(at + strlen(", pid "), NULL, 10) : 0;
 }
 
-/* A holder that uses the library (a scheduler's, a notebook's) need not wait for its children. */
+/* Is pid a gpuctr-client above us? Other holders (schedulers, notebooks) need not wait for us. */
 static bool is_client_above(pid_t pid)
 {
 	struct procstat s = { .parent = getppid() }, own = { 0 }, holder = { 0 };
@@ -102,10 +102,10 @@ static bool is_client_above(pid_t pid)
 /* "mpirun -n 2 gpuctr-client -- ./a.out" starts two clients that want one GPU. The first leases it,
  * its program waits for the other rank in MPI_Init(), and the second client waits for the lease.
  *
- * The second could start its program as part of the first one's capture, but then its records would
- * be in files that are named for another rank, under options that may differ, and end with the
- * first one's program. So it says how to have one capture of all ranks, and waits: ranks that do
- * not wait for each other are measured in turns. */
+ * The second client could let its program join the first client's capture. But then its records
+ * would be in files named for another rank, would follow the first client's options, and would end
+ * with the first program. So the second client prints how to measure all ranks by one capture, and
+ * waits: ranks that do not wait for each other are measured in turns. */
 
 enum { ENVIRONMENT_BYTES = 1 << 20, VARIABLES = 8192 };
 
@@ -114,7 +114,7 @@ struct environment {
 	const char *items[VARIABLES];
 };
 
-/* Of a process of the same user's; nobody else's can be read. */
+/* Reads the environment of a process of the same user; that of other users cannot be read. */
 static struct claims read_claims(pid_t pid, struct environment *e)
 {
 	struct claims c = { .items = e->items };

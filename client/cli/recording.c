@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A recording has the metrics of its own capture, and one chip. What the user does not name is
- * therefore read from the file that gpuctr-replay will play; the usual defaults would be refused
- * for most recordings. */
+/* A recording has one chip and the metrics of its own capture. Where the user names none, they are
+ * read from the file that gpuctr-replay will play, because most recordings lack the default
+ * metrics. */
 
 #include "client/cli/recording.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a report reads: capture files, added up one after the other. */
+/* Reads the capture files of a report and adds them up, one after the other. */
 
 #include "client/cli/report_source.h"
 
@@ -12,7 +12,7 @@
 #include "client/cli/say.h"
 #include "client/cli/text.h"
 
-/* No result of the store's. */
+/* Differs from every result of client/store. */
 enum { REPORT_E_GROWN = 1000 };
 
 static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
@@ -22,7 +22,7 @@ static void add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t)
 #undef ADD
 }
 
-/* How many kernels have no value, and why; of several captures one line each. */
+/* Notes how many kernels have no value, and why: a line for each capture. */
 static void take_unsampled(struct report_source *s, const struct store_info *info)
 {
 	struct buf *b = &s->unsampled;
@@ -49,7 +49,7 @@ static int on_capture(const struct store_info *info, void *userdata)
 	s->driver = s->driver ? s->driver : strdup(info->driver);
 	s->end.driver = s->driver ? s->driver : "";
 	s->lacks[store_lack(info)]++;
-	/* A run that ends has told the user. */
+	/* A run that ends (s->open) has already printed its error. */
 	if (info->end_code != GPUCTR_OK && !s->open && !s->end_message) {
 		s->end_message = strdup(info->end_message);
 	}
@@ -137,8 +137,8 @@ static int add_timeline(struct report_source *s, const struct store_info *info)
 	return r == -ENOMEM ? r : 0;
 }
 
-/* Why nothing was measured, where that is so. GPUCTR_E_QUOTA says that notices were left out; all
- * other notices of a process are about its measuring. */
+/* Notes why a process was not measured. GPUCTR_E_QUOTA means that notices were left out; all other
+ * notices of a process are about its measuring. */
 static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 {
 	struct report_source *s = userdata;
@@ -153,8 +153,8 @@ static int on_notice(const struct gpuctr_notice *notice, void *userdata)
 	return 0;
 }
 
-/* Processes come one after the other: one record more of the first would give the values of every
- * later one to its neighbour. */
+/* Has the file more records now than when its values were calculated? Records are read process by
+ * process, so one more record of the first process would shift all later values by one record. */
 static bool has_grown(const struct report_source *s)
 {
 	return s->attributes && s->next != sampled_counts(s->sampled)->records;
@@ -168,7 +168,7 @@ static int on_end(const struct store_info *info, void *userdata)
 	if (r) {
 		return r;
 	}
-	/* A file of some of the processes has any of their numbers. */
+	/* Numbers of some of a capture's processes have gaps: takes the count of processes. */
 	s->summary->processes_here = (unsigned)info->n_processes;
 	take_unsampled(s, info);
 	s->unattributed += info->has_samples && !timeline_is(info) && !s->sampled &&
@@ -195,7 +195,7 @@ static void forget_attributed(struct report_source *s)
 	s->next = 0;
 }
 
-/* False: told why. */
+/* False: the reason was reported. */
 static bool attribute(struct report_source *s, const char *path)
 {
 	struct store_error error = { 0 };
@@ -233,7 +233,7 @@ static bool attribute(struct report_source *s, const char *path)
 	return r == 0;
 }
 
-/* open NULL: of the file at path. */
+/* Reads from open; if that is NULL, from the file at path. */
 static bool read_capture(struct report_source *s, struct store_reader *open, const char *path)
 {
 	const struct reading_handler handler = {
@@ -346,7 +346,7 @@ void report_source_print_tail(struct report_source *s, const struct view *view, 
 void report_source_print_nothing(struct report_source *s, struct buf *b)
 {
 	if (has_samples_alone(s)) {
-		return; /* which is what was asked for */
+		return; /* the user asked for samples only */
 	}
 	if (s->records == 0) {
 		summary_add_nothing(s->summary, &s->end, b);
@@ -364,7 +364,7 @@ bool report_source_open(struct report_source *s, const struct keys *keys, bool h
 	s->hints = hints && s->summary ? hints_new(s->summary->groups) : NULL;
 	s->where = where_new();
 	for (size_t i = 0; s->where && i < where->n; i++) {
-		/* Conditions that can be refused earlier were. */
+		/* where_add() has accepted these before, so only memory can run out. */
 		if (where_add(s->where, where->items[i], &s->why)) {
 			s->where = where_free(s->where);
 		}

@@ -15,26 +15,25 @@ struct report_source {
 	struct summary *summary;
 	struct summary_end end;
 	char *driver, *recorded_from, *unmatched, *end_message;
-	struct store_reader *open; /* of the present capture, where the caller has opened it */
+	struct store_reader *open; /* reader of the present capture, if the caller opened it */
 	struct buf why, unsampled;
-	struct buf
-		timelines; /* of captures of samples alone, in this form; tables: of this width */
+	struct buf timelines; /* tables of captures that hold only samples, in `form` */
 	enum timeline_form form;
 	size_t width;
 	bool styled;
-	unsigned lacks[STORE_LACKS]; /* captures by what they lack */
+	unsigned lacks[STORE_LACKS]; /* number of captures, by what they lack */
 	size_t speechless;	     /* processes that ended without reporting their last counts */
 	unsigned captures;
 	uint64_t before;     /* records of the captures before the present one */
 	struct hints *hints; /* NULL: none are wanted */
 	struct where *where;
 	struct scopes scopes;
-	uint64_t records;  /* read, with those that --where leaves out */
+	uint64_t records;  /* number of records read, with those that --where leaves out */
 	struct page *page; /* gets the selected records too; NULL: no page is made */
 	bool attributes;   /* values are attributed again, from samples that the files keep */
-	struct store_reader *attributed; /* of the present file */
+	struct store_reader *attributed; /* second reader of the present file, for `sampled` */
 	struct sampled *sampled;
-	size_t next;	       /* record of it */
+	size_t next;	       /* index of the next record in `sampled` */
 	unsigned unattributed; /* captures whose values are not known */
 };
 
@@ -43,13 +42,13 @@ struct report_source {
 bool report_source_open(struct report_source *s, const struct keys *keys, bool hints,
 			const struct strings *where);
 bool report_source_read(struct report_source *s, const char *path);
-/* Of a run that ends: what its writer has written (store_read_back()). sampled: what has the
- * values of its records; NULL: the file has them. */
+/* Reads the capture of a run that ends, by the reader of store_read_back(). sampled: has the values
+ * of the records; NULL: the file has them. */
 bool report_source_read_open(struct report_source *s, struct store_reader *reader,
 			     struct sampled *sampled);
-/* The lines below a table of it, unwrapped; view as summary_print_tail() has it. */
+/* Appends the lines below a table, unwrapped. view: as for summary_print_tail(). */
 void report_source_print_tail(struct report_source *s, const struct view *view, struct buf *b);
-/* Where no launch is shown: appends why, and what to do. */
+/* If no launch is shown: appends why, and what to do. */
 void report_source_print_nothing(struct report_source *s, struct buf *b);
 void report_source_close(struct report_source *s);
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The loop of a run: one connection, one program, signals and a timer. A capture of processes that
- * run already has no program of ours: it ends at Ctrl-C, after its duration, or with the last of
- * them.
+ * run already starts no program. It ends at Ctrl-C, after its duration, or with the last process.
  *
  *	OPENING ──on_ready──► RUNNING ──program ends──► DRAINING ──on_end──► OVER
  *	   │                     │ on_end (revoked, daemon gone)              ▲
  *	   │ refused             └──► ALONE ──program ends────────────────────┤
  *	   └──────────────────────────────────────────────────────────────────┘
  *
- * The program comes first: once it runs, nothing that happens to the capture, the files or the
- * stream ends it. Its exit status is ours, unless it is 0 and nothing of it could be measured.
+ * The program comes first: once it runs, no error of the capture, the files or the stream ends the
+ * program. Its exit status is ours, but --fail-if-none replaces a 0 when nothing was measured.
  * run_capture.c has the handlers of the capture. */
 
 #include "client/cli/run_internal.h"
@@ -29,8 +28,8 @@
 #include "client/cli/visible.h"
 #include "proto/base/clock.h"
 
-/* The daemon ends a capture within 10 s. A connection without any data for twice as long means
- * that the daemon hangs. */
+/* The daemon ends a capture within 10 s. If the connection brings no data for 15 s (DRAIN_SILENT),
+ * the daemon hangs. */
 enum {
 	TICK_MS = 250,
 	LOOK_TICKS = 2,
@@ -65,7 +64,7 @@ static void on_connection(uv_poll_t *handle, int status, int events)
 	dispatch(run);
 }
 
-/* Calls of the library change which events it waits for. */
+/* Each call of the library may change the events that the library waits for. */
 static void on_prepare(uv_prepare_t *handle)
 {
 	struct run *run = handle->loop->data;
@@ -89,7 +88,8 @@ static void on_program_end(struct run *run)
 	run_programs_end(run);
 }
 
-/* The last values take long. What came is written without them. */
+/* The user interrupts the calculation of values: the remaining kernels are written without values.
+ */
 static void give_up(struct run *run, int signo)
 {
 	if (!run->is_given_up) {
@@ -99,7 +99,7 @@ static void give_up(struct run *run, int signo)
 	run->is_given_up = true;
 }
 
-/* The first signal that is not the program's; the next one has its default action. */
+/* Acts on the first signal that no program of ours gets; the next signal has its default action. */
 static void handle_ending(struct run *run, int signo)
 {
 	signals_release(&run->signals);
@@ -138,7 +138,7 @@ static void handle_signal(struct run *run, int signo)
 			on_program_end(run);
 		}
 	} else if (run->child.pid != 0) {
-		kill(run->child.pid, signo); /* which came before the program began */
+		kill(run->child.pid, signo); /* the signal came before the program began */
 	} else {
 		handle_ending(run, signo);
 	}
@@ -180,7 +180,7 @@ static uint64_t launches_wanted(const struct gpuctr_capture_options *s)
 	return s->filter_mode == GPUCTR_FILTER_GLOBAL ? s->launch_count : 0;
 }
 
-/* Has each process of a capture as many as --count allows? */
+/* Are there as many records as --count allows for all processes of the capture? */
 static bool has_all_records(const struct run *run)
 {
 	uint64_t count = launches_wanted(&run->options->filter.chosen);
@@ -228,7 +228,7 @@ static void look_at_processes(struct run *run)
 	}
 }
 
-/* Of processes that we have not started: has the last one ended? */
+/* In a capture of running processes: has the last process ended? */
 static bool have_ended(const struct run *run)
 {
 	return run_is_on_demand(run) && run->state == RUN_RUNNING && run->n_begun > 0 &&
@@ -263,7 +263,7 @@ static void on_tick(uv_timer_t *handle)
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
-/* libuv needs some descriptors for itself, and aborts where it gets none for its first pipe. */
+/* libuv aborts when it gets no descriptor for its first pipe: looks first whether some are free. */
 static int init_loop(struct run *run)
 {
 	int fds[LOOP_DESCRIPTORS], n = 0, r = 0;
@@ -351,7 +351,7 @@ static void on_samplers_begun(void *user)
 	}
 }
 
-/* Ranges do as well where nobody asked for samples. */
+/* Measures ranges instead of samples, where the user asked for neither. */
 static void fall_back(struct run *run, const char *why)
 {
 	run->own = *run->options;
@@ -380,7 +380,7 @@ static void on_sampling_refused(void *user, const char *why)
 	run_refuse(run, EXIT_REFUSED);
 }
 
-/* What was recorded until now gets its values. */
+/* The samples broke off: ends the capture, and the records until now get their values. */
 static void on_sampling_cut(void *user)
 {
 	struct run *run = user;
@@ -410,7 +410,7 @@ static bool is_sampled(const struct run *run)
 	return run_is_timeline(run) || run->options->mode == MODE_SAMPLE;
 }
 
-/* False: told why. */
+/* False: the reason was reported. */
 static bool begin_capture(struct run *run)
 {
 	static const struct sampling_user user = { timeline_on_opened, on_samplers_begun,
@@ -421,7 +421,7 @@ static bool begin_capture(struct run *run)
 	if (is_sampled(run)) {
 		s = sampling_begin(run->g, &run->loop, run->options, &run->selected,
 				   &run->signals.inherited, &run->sinks, &user, run);
-		/* It may have been refused meanwhile. */
+		/* The handlers may have refused sampling meanwhile, and fallen back to ranges. */
 		*(is_sampled(run) ? &run->sampling : &run->refused) = s;
 		return s && run->state == RUN_OPENING;
 	}
@@ -456,7 +456,7 @@ static void report_operators(const struct run *run)
 }
 
 /* The exit status is the program's. With --fail-if-none it becomes EXIT_UNMEASURED where the
- * program's is 0 and there is no record; of many nodes slurm.c decides that. */
+ * program's is 0 and there is no record. For one of many nodes slurm.c decides that. */
 static void conclude(struct run *run)
 {
 	const struct run_options *o = run->options;
@@ -491,7 +491,7 @@ static bool choose(struct run *run)
 	return true;
 }
 
-/* A program that is started sees these GPUs alone. */
+/* A program that we start sees only the GPUs of $CUDA_VISIBLE_DEVICES: asks for no others. */
 static void take_visible(struct run *run)
 {
 	if (run_is_on_demand(run) || run_is_following(run) || run->options->devices.n > 0 ||
@@ -540,8 +540,7 @@ static int run_whole(struct run *run)
 	if (begin_asking(run)) {
 		run_loop(run);
 	}
-	/* The daemon has not reported the trace's end; what was recorded until now gets its
-	 * values. */
+	/* The daemon has not reported the capture's end. The records until now get their values. */
 	if (run->started && run_is_timeline(run)) {
 		timeline_finish(run);
 	} else if (run->started && run->sampling && run->capture) {
@@ -554,7 +553,7 @@ static int run_whole(struct run *run)
 	if (run->started && !run_is_permit(run)) {
 		conclude(run);
 	} else if (o->part) {
-		run->status = EXIT_UNMEASURED; /* the other nodes' may be all that was asked for */
+		run->status = EXIT_UNMEASURED; /* other nodes may have all that was asked for */
 	}
 	if (o->part) {
 		slurm_write_node(run->status, run->started ? run->sinks.records : 0);

@@ -35,7 +35,7 @@ static void add_metrics(struct buf *b, const struct gpuctr_plan *plan)
 	add_names(b, plan);
 }
 
-/* What nobody asked for, why, and what else there is. */
+/* Reports a mode that the user did not choose, why it was chosen, and the alternative. */
 static void say_mode(const struct run *run)
 {
 	const struct run_options *o = run->options;
@@ -174,7 +174,7 @@ static void on_ready(struct gpuctr_capture *c, void *userdata)
 
 /* --- while it runs --------------------------------------------------------------------------- */
 
-/* Kernels run as they would unmeasured, and their records come when they have ended. */
+/* Do kernels run as they would unmeasured, with records that come only after they have ended? */
 static bool is_beside(const struct run *run)
 {
 	return run->sampling || run->options->mode == MODE_TRACE;
@@ -288,7 +288,8 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 					: "had ended");
 	} else if (notice->error.code == GPUCTR_OK) {
 		say_note(run, notice);
-	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* another process's may */
+	} else if (notice->error.code !=
+		   GPUCTR_E_KERNEL_NO_MATCH) { /* another process may have a match */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
 	}
@@ -347,8 +348,8 @@ static void fail_on_demand(struct run *run, const struct gpuctr_error *error)
 	}
 }
 
-/* As far as values go: where samples broke off, the capture was closed for it, and ends without an
- * error of its own. */
+/* The end with the error of the samples. When samples break off, the client closes the capture,
+ * which then ends without an error of its own. */
 static struct gpuctr_end end_of_values(const struct run *run, const struct gpuctr_end *end)
 {
 	const struct gpuctr_error *cut = run->sampling ? sampling_error(run->sampling) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What options of "run", "capture" and "follow" may stand together: a table of rules, and by hand
- * what depends on values. What is left unsaid gets its default here, in one place. */
+/* Checks which options of "run", "capture" and "follow" go together: by a table of rules, and by
+ * code where values matter. Here, in one place, options that were not given get their defaults. */
 
 #include "client/cli/run_options.h"
 
@@ -74,7 +74,7 @@ static bool check_paths(struct run_options *o)
 				   !is_for_csv("--stream", o->stream_path));
 }
 
-/* Options that stand together only with others, or only in some modes. */
+/* Options that need others, exclude others, or have a meaning only in some modes. */
 #define IN(mode) (1U << (mode))
 
 static const struct option_rule rules[] = {
@@ -105,14 +105,15 @@ static const struct option_rule timeline_rules[] = {
 	{ NULL, NULL, NULL, 0, NULL },
 };
 
-/* A capture of running programs samples, or, where that is refused, measures every launch. Of few
- * launches, as options limit them, samples know little: these are measured, every one. */
+/* A capture of running programs samples; if sampling is refused, it measures every launch. When
+ * options limit the number of launches, samples tell too little about the few, so every one is
+ * measured. */
 static void default_mode(struct run_options *o)
 {
 	if (o->mode != MODE_UNSAID) {
 		return;
 	}
-	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* ranges have neither */
+	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* which ranges lack */
 		o->mode = MODE_SAMPLE;
 	} else if (!launch_filter_is_bounded(&o->filter)) {
 		o->mode = MODE_SAMPLE;
@@ -120,8 +121,8 @@ static void default_mode(struct run_options *o)
 	}
 }
 
-/* Each launch in ranges may slow a program fivefold: for long enough to know its figures, and then
- * no more. */
+/* Ranges around each launch may slow a program fivefold, so the fallback measures only a few steps.
+ */
 enum { FALL_BACK_STEPS = 3 };
 
 void run_options_fall_back(struct run_options *o, struct strings *usual)
@@ -159,7 +160,7 @@ static bool check_mode(const struct run_options *o)
 			   "samples are of the whole GPU, and go into one");
 }
 
-/* What can be sampled of "memory". */
+/* The metrics of the preset "memory" that can be sampled. */
 static const char sampled_metrics[] = "dram__bytes_read.sum,dram__bytes_write.sum";
 
 static bool default_metrics(struct run_options *o)
@@ -184,7 +185,7 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Letters of the pattern of -o that are known only when a process comes: the children of a
+/* Letters of the pattern of -o that are known only when a process attaches: the children of a
  * launcher have ranks, the launcher itself has none. */
 static const char *late_letters(void)
 {
@@ -195,7 +196,7 @@ static const char *late_letters(void)
 	return has_rank ? "p" : has_task ? "pr" : "prt";
 }
 
-/* What the recording knows need not be said. */
+/* Takes chip, metrics and mode from the recording, where the user gave none. */
 static bool take_recording(struct run_options *o)
 {
 	struct recording *r = &o->recording;
@@ -217,7 +218,7 @@ static bool take_recording(struct run_options *o)
 	       refuse_mode("range", r->path, "it holds samples, and no launch was measured alone");
 }
 
-/* nsys has "-f true", which would run /bin/true. With "--" between them it is meant. */
+/* nsys has "-f true", which would run /bin/true here. In "-f -- true" the user means /bin/true. */
 static bool check_force(char **command)
 {
 	const char *before = command[-1];
@@ -289,7 +290,7 @@ bool capture_options_check(struct run_options *o, char **command)
 			  "lists what there is");
 		return false;
 	}
-	/* The requesting client has found the job of this node: selects by its exact name. */
+	/* The client that started this one has found the job: selects by its exact names. */
 	if (o->part) {
 		strings_deinit(&o->selector.jobs);
 		o->selector.jobs = (struct strings){ 0 };

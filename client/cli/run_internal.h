@@ -21,44 +21,44 @@ enum run_state {
 struct run {
 	const struct run_options *options;
 	const char *path; /* the file of the program to start; NULL: others start programs, or have
-			     started them */
+			     done so */
 	struct selected selected;
-	unsigned n_begun;  /* how many of these have begun; others had ended before the lease was
-			      granted */
-	unsigned n_ended;  /* of those that have begun */
-	char owner[64];	   /* the user who runs them, if it is another one; "" */
-	unsigned n_ticks;  /* since they are measured */
-	uint64_t begin_ns; /* when measuring began; 0: it has not */
+	unsigned n_begun;  /* number of selected processes that have begun; others had ended before
+			      the lease was granted */
+	unsigned n_ended;  /* number of processes that have begun and ended */
+	char owner[64];	   /* the user of the processes, if another one; "": our own */
+	unsigned n_ticks;  /* ticks of the timer while processes are measured */
+	uint64_t begin_ns; /* when measuring began; 0: not yet */
 	enum run_state state;
 	int status; /* exit status */
 	bool started;
-	bool has_operators; /* of PyTorch, for --torch */
+	bool has_operators; /* a record is inside an operator of PyTorch; for --torch */
 	bool is_enough;	    /* the capture ends before the program does */
 	bool is_finishing;  /* the last values are calculated */
-	bool is_given_up;   /* they are not */
+	bool is_given_up;   /* the user interrupted that calculation */
 	int drain_ticks;
-	int silent_ticks; /* for how long the connection has brought nothing */
+	int silent_ticks; /* ticks since the connection last brought data */
 
 	uv_loop_t loop;
-	uv_poll_t connection, signal_poll, until /* of those who are followed */;
+	uv_poll_t connection, signal_poll, until /* --until-fd of "follow" */;
 	uv_timer_t timer;
-	uv_timer_t duration; /* of measuring */
+	uv_timer_t duration; /* ends the measuring, for --duration */
 	uv_prepare_t prepare;
 	int watched; /* events of the connection, 0: not watched */
 
 	struct gpuctr *g;
-	struct gpuctr_capture *capture;	 /* NULL: not open */
-	struct sampling *sampling;	 /* NULL: values are counted */
-	struct sampling *refused;	 /* what became ranges */
-	struct run_options own;		 /* the options of that */
-	struct strings usual_metrics;	 /* of these */
-	struct strings visible;		 /* and its devices, where nobody named any */
+	struct gpuctr_capture *capture; /* NULL: not open */
+	struct sampling *sampling;	/* NULL: nothing is sampled */
+	struct sampling *refused;	/* sampling that was refused; ranges are measured instead */
+	struct run_options own; /* options changed by the fallback to ranges, or by `visible` */
+	struct strings usual_metrics; /* default metrics of the fallback */
+	struct strings visible;	      /* devices of $CUDA_VISIBLE_DEVICES, if the user named none */
 	struct gpuctr_plan sampled_plan; /* of a timeline, with its metrics and its GPU */
 	struct strings sampled_metrics;
 	char chip[32];
 	unsigned gpu_index;
-	char why[512];		    /* they are others than were asked for; "" */
-	sampled_on_pause *on_pause; /* while it is attributed: the loop does not run */
+	char why[512];		    /* why ranges replace samples; "": they do not */
+	sampled_on_pause *on_pause; /* called while values are calculated, outside the loop */
 	struct child child;
 	struct signals signals;
 	struct progress progress;
@@ -71,7 +71,7 @@ extern const struct gpuctr_capture_handler run_handler;
 /* The capture, or the permit that it needs, waits. */
 void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
-/* Nothing more is recorded: the records of a sampled run get their values. */
+/* Called when no more records come: calculates the values of a sampled run's records. */
 void run_finish_sampling(struct run *run);
 
 /* --- timeline.c */
@@ -81,9 +81,9 @@ static inline bool run_is_timeline(const struct run *run)
 }
 
 void timeline_on_opened(void *user, const struct gpuctr_opened *opened);
-/* The sampler has begun. */
+/* Called when the sampler has begun. */
 void timeline_begin(struct run *run);
-/* After the loop. */
+/* Called after the loop. */
 void timeline_finish(struct run *run);
 
 /* --- run_permit.c */
@@ -94,24 +94,24 @@ static inline bool run_is_permit(const struct run *run)
 
 void permit_opened(const struct run *run, const struct gpuctr_opened *opened);
 void permit_program_end(const struct run *run);
-/* While the command runs. */
+/* The permit ends while the command runs. */
 void permit_revoked(const struct gpuctr_error *error);
-/* After the command has ended. */
+/* The permit ends after the command. */
 void permit_closed(const struct run *run, const struct gpuctr_end *end);
 
 /* --- run_state.c */
-/* The program is not started, and the run is over. */
+/* Ends the run before its program is started. */
 void run_refuse(struct run *run, int status);
 /* The program has ended, or enough was measured: asks for the last records. */
 void run_drain(struct run *run);
-/* What is measured has ended. */
+/* Called when the last program that is measured has ended. */
 void run_programs_end(struct run *run);
 /* Ends the capture while programs run on. */
 void run_end_capture(struct run *run);
 /* Measuring begins, and with it --duration; later calls change nothing. */
 void run_begin(struct run *run);
-/* The capture, which starts no program, is there. Its --duration begins with run_begin(), or 2 s
- * later where nothing is measured until then. */
+/* Called when a capture of running processes may begin. Its --duration begins with run_begin(), or
+ * after 2 s if nothing is measured until then. */
 void run_begin_on_demand(struct run *run);
 
 static inline bool run_is_following(const struct run *run)
@@ -119,7 +119,7 @@ static inline bool run_is_following(const struct run *run)
 	return run->options->until_fd >= 0;
 }
 
-/* Refused before anything was measured: what the daemon sends all the same has no place to go. */
+/* Was the run refused before it measured anything? Then handlers ignore what the daemon sends. */
 static inline bool run_is_refused(const struct run *run)
 {
 	return run->state == RUN_OVER && !run->started;
@@ -130,6 +130,6 @@ static inline bool run_is_on_demand(const struct run *run)
 	return !run->path && !run_is_following(run);
 }
 
-/* Of programs of others: */
+/* For "follow", whose programs another program starts. */
 int run_watch_followed(struct run *run);
 void run_begin_followed(struct run *run, struct gpuctr_capture *c);

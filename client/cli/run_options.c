@@ -27,8 +27,8 @@ static bool take_stream(void *path, const char *value)
 	return !value || *value || options_refuse("stream", value, "the name of a file");
 }
 
-/* With a value a client is one of many nodes' (slurm.c), and the value the exact names of the job
- * there. */
+/* A value means that slurm.c started this client on one of many nodes. The value lists the exact
+ * names of the job on this node. */
 static bool take_here(void *options, const char *value)
 {
 	struct run_options *o = options;
@@ -104,8 +104,8 @@ static bool take_interval(void *ns, const char *value)
 	       options_refuse("interval", value, "a time from 1us to 1s, such as 10us");
 }
 
-/* The groups of --help. What only schedulers and recordings want has no help there, and
- * gpuctr-client(1) has it. */
+/* The titles group the options in --help. Options that only schedulers or recordings need have no
+ * help here; gpuctr-client(1) describes them. */
 const struct option_def run_option_defs[] = {
 	{ 0, "ready-fd", "N", NULL, OPTION_TAKEN(take_descriptor, struct run_options, ready_fd),
 	  VERB_FOLLOW },
@@ -185,9 +185,9 @@ const struct option_def run_option_defs[] = {
 	  OPTION_AT(FLAG, struct run_options, raw), VERB_RUN },
 	{ 0, "recorded", NULL, "PROGRAM plays a recording, which needs no GPU",
 	  OPTION_AT(FLAG, struct run_options, recorded), VERB_RUN },
-	/* Of the clients that one client starts on the nodes of a job. */
+	/* For the clients that slurm.c starts on the nodes of a job. */
 	{ 0, "here", "[=JOB]", NULL, OPTION_WHOLE(take_here), VERB_CAPTURE },
-	/* In words of other tools, what ours cannot say. */
+	/* Options of other tools that are more than another name for one of ours. */
 	{ 0, "profile-from-start", "on|off", NULL,
 	  OPTION_TAKEN(launch_filter_take_from_start, struct run_options, filter) },
 	{ 0, "capture-range-end", "HOW", NULL,
@@ -198,7 +198,7 @@ const struct option_def run_option_defs[] = {
 	OPTION_END_ROW,
 };
 
-/* nsys's -c names a range, and then counts nothing. */
+/* -c of nsys names a range. It then counts as --within, not as --count. */
 static void take_range_for_count(struct run_options *o)
 {
 	uint64_t count = options_bit(run_option_defs, "count");

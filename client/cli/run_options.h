@@ -17,8 +17,8 @@ struct run_options {
 	struct strings metrics, devices;
 	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
-	const char
-		*late; /* letters of the pattern whose values are known when a process attaches */
+	const char *late; /* letters of -o's pattern whose values are known only when a process
+			     attaches */
 	const char *stream_path; /* --stream; NULL: none */
 	const char *chip;	 /* of a recording; NULL: not known */
 	const char *socket, *agent;
@@ -26,17 +26,17 @@ struct run_options {
 			       as it is */
 	enum run_mode mode; /* --mode */
 	bool may_fall_back; /* from MODE_SAMPLE, which nobody asked for, to MODE_RANGE */
-	unsigned whole_steps;	/* of the latter, which nobody asked for either; 0: all launches */
-	bool usual_metrics;	/* nobody asked for others */
+	unsigned whole_steps;	/* number of steps that the fallback measures; 0: all launches */
+	bool usual_metrics;	/* `metrics` are the default */
 	enum run_graphs graphs; /* --graphs */
-	bool devices_visible; /* devices are those of $CUDA_VISIBLE_DEVICES, and nobody named any */
+	bool devices_visible;	/* `devices` are from $CUDA_VISIBLE_DEVICES, not from --devices */
 	bool force, recorded, raw, quiet, verbose, fail_if_none;
 	bool no_summary;	  /* follow prints none where it writes files */
 	char **command;		  /* NULL-terminated, in argv: the program; for capture empty */
 	const char *program;	  /* the last part of command[0] */
 	struct selector selector; /* for capture; empty: a program is started */
 	uint64_t duration_ns;	  /* for capture; 0: until it is interrupted */
-	bool here;		  /* of capture: this node alone */
+	bool here;		  /* for capture: measures on this node alone */
 	const char *part; /* for capture: the job, if slurm.c started this client on one of many
 			     nodes */
 	struct run_timeline {
@@ -45,7 +45,7 @@ struct run_options {
 	} timeline; /* for capture: samples a GPU over time; MODE_SAMPLE uses its interval too */
 	int ready_fd, until_fd;	    /* of follow; -1: none */
 	enum gpuctr_permit permit;  /* of permit, which measures nothing */
-	struct recording recording; /* of run; chip may point to its own */
+	struct recording recording; /* of run; `chip` may point into it */
 };
 
 /* Bits of the verbs that share one table. */
@@ -57,16 +57,15 @@ extern const struct option_def run_option_defs[];
  * Returns -1 if the verb goes on, else its exit status. Deinit in any case. */
 int run_options_read(struct run_options *o, const struct verb *verb, int argc, char **argv,
 		     bool (*check)(struct run_options *o, char **command));
-/* Fills in defaults. command: the arguments, borrowed; the one before them is the last option's, or
- * argv[0]. False: options that do not go together were
- * reported. */
+/* Fills in defaults. command: the arguments behind the options, borrowed; command[-1] exists.
+ * False: options that do not go together were reported. */
 bool run_options_check(struct run_options *o, char **command);
 bool capture_options_check(struct run_options *o, char **command);
 bool follow_options_check(struct run_options *o, char **command);
 void run_options_deinit(struct run_options *o);
 
-/* From MODE_SAMPLE to MODE_RANGE, in o: for some whole steps, where the programs run already and no
- * duration is given. usual: the metrics of that, borrowed by o. */
+/* Changes o from MODE_SAMPLE to MODE_RANGE. Programs that run already are then measured for some
+ * whole steps, unless a duration is given. usual: gets the default metrics, which o borrows. */
 void run_options_fall_back(struct run_options *o, struct strings *usual);
 
 /* Opens the capture, starts the program when the lease is granted, takes the records, prints the

@@ -23,8 +23,8 @@ void permit_opened(const struct run *run, const struct gpuctr_opened *opened)
 	}
 }
 
-/* No process of the command asked: either what was measured needed no permission, or the library
- * was not loaded into the program that asked the driver. */
+/* Reports that no process of the command asked for the counters. Either its profiler needed no
+ * permission, or our library was not loaded into the program that asked the driver. */
 void permit_closed(const struct run *run, const struct gpuctr_end *end)
 {
 	if (end->processes > 0 || run->options->quiet) {

@@ -10,8 +10,8 @@
 #include "client/cli/say.h"
 #include "proto/base/clock.h"
 
-/* A process opens CUPTI when its capture begins, in some 0.3 s, and gets the counters at its first
- * launch, in 0.3 s more. It may launch nothing. */
+/* A process needs about 0.3 s to open CUPTI when its capture begins, and 0.3 s more to get the
+ * counters at its first launch. --duration waits no longer than this for the first launch. */
 enum { FIRST_PATIENCE_MS = 2000 };
 
 void run_refuse(struct run *run, int status)
@@ -22,9 +22,9 @@ void run_refuse(struct run *run, int status)
 
 void run_drain(struct run *run)
 {
-	/* The Ctrl-C that has ended the programs may still wait to be read. It does not give up the
-	 * last records. (The kernel signals a whole group before anybody can reap one of the
-	 * group.) */
+	/* A Ctrl-C that has ended the programs may still wait to be read. It is dropped, so that it
+	 * does not give up the last records. (The kernel signals a whole process group before
+	 * anybody can reap a member.) */
 	signals_drop(&run->signals);
 	run->state = RUN_DRAINING;
 	run->silent_ticks = 0;
@@ -95,8 +95,8 @@ void run_begin_on_demand(struct run *run)
 
 /* --- programs of others ----------------------------------------------------------------------- */
 
-/* "follow" writes the variables to one descriptor and waits for the end of another. They fit into
- * an empty pipe, so that write() does not block. */
+/* "follow" writes environment variables to --ready-fd, and waits for the end of --until-fd. The
+ * variables fit into an empty pipe, so that write() does not block. */
 static bool hand_out(int fd, const char *const *variables)
 {
 	CLEAN_BUF struct buf b = { 0 };

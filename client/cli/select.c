@@ -20,7 +20,7 @@ enum { DESCRIBED_MAX = 4 };
 struct asking {
 	const struct selector *selector;
 	struct selected *selected;
-	bool *registered; /* for each of the selector's pids */
+	bool *registered; /* for each of the selector's pids: is it registered? */
 	bool done;
 	int result;
 };
@@ -194,7 +194,7 @@ static int choose_processes(struct gpuctr *g, const struct selector *s, struct s
 	}
 	if (!a.done && r > 0) {
 		say_gpuctr_error(
-			gpuctr_last_error(g)); /* this was refused before the daemon was asked */
+			gpuctr_last_error(g)); /* the library refused, and asked no daemon */
 	}
 	free(a.registered);
 	return a.done ? a.result : r;

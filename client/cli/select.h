@@ -6,12 +6,12 @@
 #include "client/cli/selector.h"
 #include "proto/base/buf.h"
 
-/* One that was chosen. */
+/* A process that was chosen. */
 struct chosen {
 	unsigned pid;	  /* as the daemon sees it */
 	unsigned own_pid; /* as we see it */
 	char program[64];
-	char rank[32]; /* as the process says; "": it says nothing */
+	char rank[32]; /* as the process claims; "": it claims none */
 	bool foreign;  /* another user's */
 };
 
@@ -19,8 +19,9 @@ struct selected {
 	unsigned *ids;	      /* owned */
 	struct chosen *items; /* owned; in the same order */
 	size_t n;
-	unsigned busy;	     /* matched, and measured by another capture; each was reported */
-	unsigned registered; /* processes that were there to choose from */
+	unsigned busy; /* number of matching processes that another capture measures, each reported
+			*/
+	unsigned registered; /* number of registered processes, matching or not */
 };
 
 /* Asks the daemon, and reports matching processes that another capture measures and pids that are

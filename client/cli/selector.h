@@ -9,10 +9,10 @@
  * item. */
 struct selector {
 	struct strings pids;
-	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as a process says of itself */
+	struct strings jobs;	 /* JOB, JOB.STEP, ARRAYJOB_TASK, as processes claim */
 	struct strings programs; /* globs */
-	bool exact;	      /* jobs are ids of Slurm's, with or without a step, and no arrays */
-	bool all, everybodys; /* of one's own; and others', for root */
+	bool exact;		 /* jobs are Slurm's ids, with or without a step, and no arrays */
+	bool all, everybodys;	 /* all of one's own processes; for root, everybody's */
 };
 
 /* For rows of a table of options: pids is a struct strings, s a struct selector. */

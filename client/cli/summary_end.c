@@ -26,7 +26,7 @@ static void add_totals(const struct summary *s, const struct summary_end *end, s
 
 	buf_printf(b, "%s kernel%s seen in %u process%s", TEXT_COUNT(t->seen),
 		   t->seen == 1 ? "" : "s", processes, processes == 1 ? "" : "es");
-	/* Whether samples gave a record values, add_sampled() says. */
+	/* add_sampled() adds how many of these records have values. */
 	add_part(b, t->measured, groups_are_sampled(s->groups) ? "recorded" : "measured", &first);
 	add_part(b, t->filtered, "filtered", &first);
 	add_part(b, t->capturing, "skipped (into a graph being captured)", &first);
@@ -210,8 +210,8 @@ static bool shows(const struct view *view, const char *name)
 	return !view;
 }
 
-/* Of the columns that are shown, by name: lengths and cycles, which are more than the kernels' own,
- * or ratios to them, which are less. */
+/* Names the shown columns whose values are of ranges. Lengths and cycles of ranges are larger than
+ * the kernels' own; ratios to them are smaller. */
 static void add_of_range(const struct summary *s, const struct view *view, bool ratios,
 			 struct buf *b)
 {
@@ -236,7 +236,7 @@ static void add_of_range(const struct summary *s, const struct view *view, bool 
 	}
 }
 
-/* "flop_rate, intensity": those that are shown. */
+/* "flop_rate, intensity": the shown columns that are made of counted operations. */
 static void add_names_of_flops(const struct measure *measures, size_t n, const struct view *view,
 			       struct buf *b)
 {
@@ -252,7 +252,7 @@ static void add_names_of_flops(const struct measure *measures, size_t n, const s
 	derived_deinit(&columns);
 }
 
-/* The program also computes in precisions that were not counted and are in no rate. */
+/* Names the operations that were counted: no rate includes others that the program computes. */
 static void add_flops(const struct summary *s, const struct view *view, struct buf *b)
 {
 	const struct measure *measures;
@@ -266,8 +266,8 @@ static void add_flops(const struct summary *s, const struct view *view, struct b
 	}
 }
 
-/* How many launches each metric is of, and the derived columns whose terms are of different ones.
- */
+/* Appends how many launches have each metric, and which derived columns join metrics of different
+ * launches. */
 static void add_turns(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -315,8 +315,8 @@ static void add_sampled(const struct summary_end *end, struct buf *b)
 	}
 }
 
-/* Behind the totals, in a few words, what add_explanations() says in sentences. Headings of columns
- * say which metrics are of ranges. */
+/* Appends a few words behind the totals, where add_explanations() has sentences. Column headings
+ * mark the metrics of ranges. */
 static void add_reservations(const struct summary *s, struct buf *b)
 {
 	if (s->n_kinds > 0) {
@@ -387,7 +387,7 @@ static void add_no_process(const struct summary_end *end, struct buf *b)
 		 "starts, measure there.\n");
 }
 
-/* A process may have reported which option chose none. */
+/* end->unmatched: a process has reported that --kernel matched no kernel. */
 static void add_all_filtered(const struct summary_end *end, struct buf *b)
 {
 	if (end->unmatched && *end->unmatched) {

@@ -9,16 +9,16 @@ struct verb {
 	const char *usage;    /* after "gpuctr-client " */
 	const char *summary;  /* one line */
 	const char *details;  /* more lines for help, or NULL */
-	const char *examples; /* lines of it that work as they stand, each indented by two, or NULL.
-				 The test `help` runs them in a folder that has what they name */
+	const char *examples; /* command lines, each indented by two, or NULL. The test `help` runs
+				 them in a folder that has the files they name */
 	const struct option_def *options;
 	const struct option_rule *rules; /* that hold in all modes; NULL: none */
-	unsigned bit;  /* of this verb, in a table of options that several share; 0: its own */
+	unsigned bit;  /* of this verb in a shared table of options; 0: the table is its own */
 	bool unlisted; /* gpuctr-client --help does not show it: for programs and administrators */
 	bool runs; /* wrong usage is EXIT_REFUSED, because the verb starts a program or measures;
 		      options end at the first argument */
-	const char *takes; /* arguments, for completion "PROGRAM", "FILE", "METRIC" (without rollup)
-			      or "VERB"; NULL: none */
+	const char *takes; /* kind of arguments, for completion: "PROGRAM", "FILE", "METRIC"
+			      (without rollup) or "VERB"; NULL: none */
 	/* verbs: all of them, ended by NULL. argv[0] is the verb. Returns the exit status. */
 	int (*exec)(const struct verb *const *verbs, int argc, char **argv);
 };
@@ -52,5 +52,5 @@ int verb_read_given(const struct verb *verb, int argc, char **argv, void *option
 /* The exit status of a wrong command line. */
 int verb_usage(const struct verb *verb);
 void verb_print_help(const struct verb *verb);
-/* What the client is for, and what to type, in ten lines. */
+/* Prints what the client is for, and what to type, in ten lines. */
 void verb_print_first_use(void);
