@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Where the library looks for the agent. given: of --agent; NULL: not given. */
+/* Where the library looks for the agent. given: value of --agent; NULL: not given. */
 static inline const char *agent_path(const char *given)
 {
 	const char *path = given ? given : getenv("GPUCTR_AGENT");

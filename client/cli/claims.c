@@ -45,7 +45,7 @@ const char *claims_job(const struct claims *c)
 	return first_of(c, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The elements of an array of LSF's share its id; PBS's have ids of their own. */
+/* In LSF all elements of a job array share the array's id; in PBS each has an id of its own. */
 const char *claims_element(const struct claims *c)
 {
 	const char *index = claims_find(c, "LSB_JOBINDEX"), *job = claims_job(c);
@@ -63,8 +63,8 @@ bool claims_job_text(const struct claims *c, char *text, size_t size)
 	return job != NULL;
 }
 
-/* What is no step of srun's has a number from above (slurm.h: SLURM_INTERACTIVE_STEP, ...); a
- * script has none. */
+/* Slurm gives steps that srun did not start the highest numbers (slurm.h: SLURM_INTERACTIVE_STEP,
+ * ...), and a batch script no number. */
 const char *claims_step(const struct claims *c)
 {
 	static const char *const special[][2] = { { "4294967290", "interactive" },
@@ -83,9 +83,9 @@ const char *claims_step(const struct claims *c)
 	return step;
 }
 
-/* In this order, because the launcher nearest to the program knows best: torchrun; mpirun of
- * Open MPI, of PMIx, of MPICH and Intel MPI, of MVAPICH2; what PBS and LSF start tasks with; an
- * indexed job of Kubernetes. */
+/* The launcher nearest to the program knows best, hence this order: torchrun; mpirun of Open MPI,
+ * of PMIx, of MPICH and Intel MPI, of MVAPICH2; the task launchers of PBS and LSF; an indexed job
+ * of Kubernetes. */
 const char *claims_launcher_rank(const struct claims *c)
 {
 	static const char *const names[] = { "RANK",

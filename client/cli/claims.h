@@ -34,5 +34,5 @@ const char *claims_task(const struct claims *c);
 /* The rank by a launcher that is not a scheduler (torchrun, mpirun). */
 const char *claims_launcher_rank(const struct claims *c);
 
-/* Appends the object "claims", with a member for each. */
+/* Appends the object "claims", with a member for each claim. */
 void claims_json(const struct claims *c, struct json *j);

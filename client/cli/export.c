@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records go through one by one, so memory does not grow with them. */
+/* Records are converted one by one, so memory does not grow with their number. */
 
 #include "client/cli/export.h"
 
@@ -26,12 +26,12 @@ struct export
 	struct exporter_refusal refusal;
 	int write_error;
 	bool chosen; /* the present process is exported */
-	bool found;  /* one was */
+	bool found;  /* some process was exported */
 	enum store_lack lack;
 	struct buf lacks;
 };
 
-/* Errors that do not come from the file end the reading. */
+/* Results, beside those of client/store, with which handlers end the reading. */
 enum { EXPORT_E_WRITE = 1000, EXPORT_E_NO_PROCESS, EXPORT_E_UNREAD };
 
 /* --- from the file to the exporter ----------------------------------------------------------- */
@@ -169,7 +169,7 @@ static int read_capture(struct export *x, struct store_error *error)
 	return r;
 }
 
-/* --- what became of it ----------------------------------------------------------------------- */
+/* --- results and errors ---------------------------------------------------------------------- */
 
 static int tell_refusal(const struct export *x)
 {

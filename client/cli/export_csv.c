@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* RFC 4180: a header, CRLF, quotes where needed, one row a kernel. A value that is not available is
- * an empty field. The NVTX stack is one field, outermost first, joined by slashes, and what it says
- * of the operator stands behind it; the start/end ranges are one, joined by semicolons. The last
- * field says on what hardware a row was recorded; it is empty if the row was measured here.
- * If the metrics need several passes, a last field says which group was measured. */
+/* RFC 4180: a header, CRLF, quotes where needed, one row for each kernel. A value that is not
+ * available is an empty field. The NVTX stack is one field, outermost range first, joined by
+ * slashes; fields of the operator follow. The start/end ranges are one field, joined by semicolons.
+ * The last field names the hardware on which a row was recorded, and is empty if the row was
+ * measured here. If the metrics need several passes, the group of the row's metrics follows. */
 
 #include "client/cli/export.h"
 
@@ -97,7 +97,7 @@ static void field_text(struct buf *b, const char *text)
 	buf_char(b, ',');
 }
 
-/* Empty for -1. */
+/* -1 is unknown: an empty field. */
 static void field_known(struct buf *b, int64_t value)
 {
 	if (value >= 0) {
@@ -184,7 +184,7 @@ static void add_launch(const struct known_process *process, struct buf *b,
 	field_text(b, format_clock(record->clock));
 }
 
-/* Empty, but for a kernel of a graph. */
+/* The fields are empty, except for a kernel of a graph. */
 static void add_graph(struct buf *b, const struct gpuctr_record *record)
 {
 	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The live stream, fed from a file: the same code writes the same lines. What only a live capture
- * knows is not there: its number in the daemon (0). */
+/* The live stream, fed from a file: the same code writes the same lines. Only the capture's number
+ * in the daemon is missing (0), because files do not keep it. */
 
 #include "client/cli/export.h"
 

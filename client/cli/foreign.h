@@ -5,15 +5,15 @@
  */
 struct foreign {
 	const char *word;   /* "--name", "-n", or a verb */
-	const char *tool;   /* whose it is; NULL: it was ours */
+	const char *tool;   /* the profiler that has the word; NULL: it was ours */
 	const char *answer; /* what does the same here */
 };
 
-/* A word of another tool that is taken, because it means what an option of ours does. */
+/* An option of another tool that we accept, because one of ours means the same. */
 struct foreign_same {
 	const char *word, *ours; /* without dashes */
 };
 extern const struct foreign_same foreign_same[]; /* ends with a word that is NULL */
 
-/* NULL: there is nothing to say of this word. */
+/* NULL: the word is in no list. */
 const struct foreign *foreign_find(const char *word);

@@ -6,7 +6,7 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* What is known of a capture before its first record, for the stream and for capture files. */
+/* Facts of a capture that are known before its first record, for the stream and for files. */
 struct format_capture {
 	unsigned capture;
 	const struct gpuctr_plan *plan;
@@ -17,8 +17,8 @@ struct format_capture {
 	const char *const *command; /* NULL-terminated */
 	const char *recorded_from;  /* "": live */
 	bool recorded;
-	bool sampled;	 /* values are of samples of whole GPUs: records have errors */
-	bool timeline;	 /* of samples alone, without records */
+	bool sampled;	 /* values come from samples of whole GPUs: records have errors */
+	bool timeline;	 /* samples only, no records */
 	bool graphs;	 /* records may be kernels of graphs */
-	bool is_foreign; /* of processes of another user */
+	bool is_foreign; /* the processes are another user's */
 };

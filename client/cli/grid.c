@@ -88,7 +88,7 @@ static void leave_out(const struct grid *g, size_t width, size_t *widths)
 	}
 }
 
-/* cells NULL: the titles. */
+/* cells NULL: the row has the titles. */
 static void add_row(const struct grid *g, char *const *cells, const size_t *widths, struct buf *b)
 {
 	size_t begin = b->n;

@@ -3,8 +3,8 @@
 
 #include "proto/base/buf.h"
 
-/* A table of short texts under titles. Columns that do not fit into the width are left out, the
- * highest rank first. grid_text() makes texts safe for a terminal. */
+/* A table of short texts under titles. If it is too wide, columns are left out, the highest rank
+ * first. grid_text() makes texts safe for a terminal. */
 
 struct grid_column {
 	const char *title;
@@ -24,7 +24,7 @@ void grid_init(struct grid *g, const struct grid_column *columns, size_t n_colum
 void grid_deinit(struct grid *g);
 size_t grid_rows(const struct grid *g);
 
-/* The next cell, row by row. NULL and "" are shown as "-". */
+/* Adds the next cell, row by row. NULL and "" are shown as "-". */
 void grid_text(struct grid *g, const char *text);
 
 /* Appends the titles, in bold where styled, and all rows. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One object a line, "type" first. The capture, then processes, kernels, marks and notices as they
- * come, at the end the totals. */
+/* One object on each line, "type" first: the capture, then processes, kernels, marks and notices as
+ * they come, and at the end the totals. */
 
 #include "client/cli/jsonl.h"
 
@@ -161,7 +161,7 @@ static void add_stack(struct json *m, const struct gpuctr_record *record)
 	json_payload(m, &record->at);
 }
 
-/* null for -1. */
+/* -1 is unknown: null. */
 static void add_known(struct json *m, const char *key, int64_t value)
 {
 	if (value >= 0) {

@@ -12,8 +12,8 @@
 
 static const char regex_prefix[] = "regex:";
 
-/* A name is compared with the function's; an expression is searched in what tables show, the name
- * with its types. */
+/* NAME must equal the function's name. regex:EXPR is searched in the name with its types, as tables
+ * show it. */
 bool launch_filter_take_kernel(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
@@ -35,7 +35,7 @@ bool launch_filter_take_kernel(void *userdata, const char *value)
 	return true;
 }
 
-/* ncu has a flag of this name. */
+/* ncu has a flag --nvtx without a value, so the next option would be taken for the value. */
 bool launch_filter_take_nvtx(void *expressions, const char *value)
 {
 	if (value[0] == '-') {
@@ -47,7 +47,7 @@ bool launch_filter_take_nvtx(void *expressions, const char *value)
 	return strings_add(expressions, value, strlen(value));
 }
 
-/* nsys has letters of its own: -s says what it samples of the CPU, -c a range. */
+/* -s and -c of nsys mean something else: how to sample the CPU, and a range. */
 bool launch_filter_take_skip(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
@@ -111,7 +111,7 @@ bool launch_filter_take_from_start(void *userdata, const char *value)
 	return true;
 }
 
-/* As nsys has it. */
+/* nsys's option, of which only stop and repeat have a meaning here. */
 bool launch_filter_take_range_end(void *userdata, const char *value)
 {
 	struct launch_filter *s = userdata;
@@ -123,7 +123,7 @@ bool launch_filter_take_range_end(void *userdata, const char *value)
 			      "stop or repeat: programs run on, and repeat is the default");
 }
 
-/* One part of a schedule, n characters long. */
+/* Takes one part of a schedule, n characters long. */
 static bool take_part(struct launch_filter *s, const char *part, size_t n)
 {
 	const struct {

@@ -21,7 +21,7 @@
 #include "client/cli/verb.h"
 #include "proto/base/standard.h"
 
-/* The first one is the default. */
+/* The first verb is the default. */
 static const struct verb *const verbs[] = { &verb_run,	  &verb_capture, &verb_standby,
 					    &verb_permit, &verb_metrics, &verb_report,
 					    &verb_export, &verb_merge,	 &verb_status,
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	}
 	status = verb->exec(verbs, argc, argv);
 	r = status == 0 ? standard_flush() : 0;
-	if (r < 0) { /* not where a reader is gone: that signal ends us */
+	if (r < 0) { /* not if the reader is gone: SIGPIPE ends us then */
 		snprintf(why, sizeof(why), "standard output: %s", strerror(-r));
 		say_error("output", why, "Let it be where there is room.");
 		status = EXIT_VERB_FAILED;

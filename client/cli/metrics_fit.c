@@ -58,7 +58,7 @@ static bool may_take_turns(const struct gpuctr_plan *plan)
 	return plan->groups <= GPUCTR_TURNS_MAX && is_in_a_group(plan);
 }
 
-/* The --metrics of each group, ready to be copied. */
+/* Appends the --metrics of each group, ready to be copied. */
 static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 {
 	unsigned first = plan->n_columns ? plan->columns[0].group : 0;
@@ -80,7 +80,7 @@ static void add_groups(struct buf *b, const struct gpuctr_plan *plan)
 	}
 }
 
-/* Columns that no single run can measure. */
+/* Appends the columns that no single run can measure. */
 static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_columns; i++) {
@@ -96,7 +96,7 @@ static void add_too_many(struct buf *b, const struct gpuctr_plan *plan)
 	}
 }
 
-/* What to do with a set of several passes. */
+/* Appends how to measure a set of metrics that needs several passes. */
 static void add_several(struct buf *b, const struct gpuctr_plan *plan)
 {
 	if (may_take_turns(plan)) {
@@ -119,8 +119,8 @@ static void add_several(struct buf *b, const struct gpuctr_plan *plan)
 	add_too_many(b, plan);
 }
 
-/* Passes are how often a kernel would run for all columns at once; groups what one run each can
- * measure. */
+/* passes: how often a kernel would have to run for all columns at once. groups: sets of columns
+ * that one run each can measure. */
 static void add_head(struct buf *b, const struct gpuctr_plan *plan)
 {
 	buf_printf(b, "%s: %zu column%s, %u pass%s", plan->chip, plan->n_columns,

@@ -5,7 +5,7 @@
  * and would see the flag. The loop fills one buffer while the thread writes another; then they
  * swap. When the buffer of the loop is full (LIMIT_BYTES), out_write() waits for STALL_SECONDS
  * once; after that it refuses bytes, which the caller counts and reports, until half of the buffer
- * is free again. Once the loop is over, out_close() waits for the reader without limit. */
+ * is free again. Once the loop is over, out_write() waits as long as the reader takes. */
 
 #include "client/cli/out.h"
 

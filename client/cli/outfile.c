@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The temporary file lies beside the final one, because a name is given within one file system. */
+/* The temporary file lies beside the final one, because rename() needs the same file system. */
 
 #include "client/cli/outfile.h"
 

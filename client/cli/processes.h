@@ -5,15 +5,15 @@
 
 #include <gpuctr/gpuctr.h>
 
-/* What a line shows of a process that its records do not say themselves. */
+/* Facts of a process that its records lack, and output lines show. */
 struct known_process {
 	unsigned process, pid;
 	char *recorded_from; /* "": measured here */
-	char **uuids;	     /* of devices by index; NULL: a number that no device has */
+	char **uuids;	     /* of devices, by index; NULL: no device has this index */
 	size_t n_devices;
 };
 
-/* By number. Zero-initialised by the caller. */
+/* Sorted by the processes' numbers. Zero-initialised by the caller. */
 struct processes {
 	struct known_process *items;
 	size_t n, max;
@@ -22,7 +22,7 @@ struct processes {
 void processes_deinit(struct processes *processes);
 /* False: out of memory. */
 bool processes_add(struct processes *processes, const struct gpuctr_process *process);
-/* NULL: not announced. */
+/* NULL: no process with this number was added. */
 const struct known_process *processes_find(const struct processes *processes, unsigned process);
 /* The UUID of a device; "": not known. process may be NULL. */
 const char *processes_uuid(const struct known_process *process, unsigned device);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* PF_EXITING of the kernel's include/linux/sched.h, where proc(5) refers to. */
+/* PF_EXITING of the kernel's include/linux/sched.h, to which proc(5) refers. */
 enum { EXITING = 0x4 };
 
 bool procstat_read(pid_t pid, struct procstat *ret)

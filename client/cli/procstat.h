@@ -9,11 +9,11 @@ struct procstat {
 	char name[16]; /* TASK_COMM_LEN, its end included */
 	char state;    /* as proc(5) has it: R, S, D, Z, T, t, ... */
 	pid_t parent;
-	bool exiting; /* exiting: the kernel closes its files */
+	bool exiting; /* the process ends, and the kernel closes its files */
 };
 
 /* False: the process has gone, or is hidden from us. */
 bool procstat_read(pid_t pid, struct procstat *ret);
 
-/* By a signal or by a debugger. */
+/* Was the process stopped by a signal or a debugger? */
 bool procstat_is_stopped(const struct procstat *s);

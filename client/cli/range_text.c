@@ -14,8 +14,8 @@
 
 enum { STACK_BYTES_MAX = 32 * 1024, STACK_RANGES_MAX = 4096 };
 
-/* How many ranges are written, counted from the innermost, and whether the limits cut others
- * off. */
+/* Returns how many ranges are written, counted from the innermost. *ret_cut: the limits cut off
+ * others. */
 static size_t count(const struct gpuctr_site *range, bool *ret_cut)
 {
 	size_t n = 0, bytes = 0;
@@ -62,7 +62,7 @@ void range_stack_add(struct buf *b, const struct gpuctr_site *range,
 	free(stack);
 }
 
-/* By enum nvtxPayloadType_t. */
+/* The payload's type is an enum nvtxPayloadType_t. */
 void json_payload(struct json *m, const struct gpuctr_occurrence *at)
 {
 	static const char key[] = "payload";

@@ -8,11 +8,11 @@
 
 /* {"domain":...,"message":...,"category":...,"color":...} */
 void json_range(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
-/* The range and all around it, outermost first, separated by commas. */
+/* The range and all ranges around it, outermost first, separated by commas. */
 void json_stack(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
 /* "payload", null where there is none. */
 void json_payload(struct json *m, const struct gpuctr_occurrence *at);
-/* The range's text, as it was but for what PyTorch counts its operators with. */
+/* The range's text as the program wrote it, but without PyTorch's op_id and input_op_ids. */
 void range_text(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
 /* Members "seen", "measured", ... */
 void json_totals(struct json *m, const struct gpuctr_totals *t);
@@ -22,10 +22,10 @@ const char *format_launch_kind(enum gpuctr_launch_kind kind);
 /* "gpu", "range", "none" */
 const char *format_clock(enum gpuctr_clock clock);
 
-/* Appends a range and those around it, outermost first, with separator between them. A stack from a
- * file may be as deep as the file is long, with messages of 16 kB, so there is no recursion, and
- * what is outside of the innermost 4,096 ranges, or of 32 kB of messages, becomes one range with
- * the message "..". */
+/* Appends a range and the ranges around it, outermost first, with separator between them. A stack
+ * from a file may be as deep as the file is long, with messages of 16 kB, so there is no recursion.
+ * Ranges beyond the innermost 4,096, or beyond 32 kB of messages, become one range with the message
+ * "..". */
 void range_stack_add(struct buf *b, const struct gpuctr_site *site,
 		     const struct gpuctr_occurrence *at, char separator,
 		     void (*add)(struct buf *b, const struct gpuctr_site *site,

@@ -84,8 +84,8 @@ void registered_row(struct grid *g, const struct gpuctr_registered_process *p)
 	grid_text(g, p->cgroup);
 }
 
-/* What the daemon derives from the name of the cgroup is separate from what the kernel and the
- * process report. */
+/* Members that the daemon derives from the name of the cgroup are separate from those that the
+ * kernel and the process report. */
 static void add_derived(struct json *m, const struct gpuctr_registered_process *p)
 {
 	const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads captures for a page. The notes in its summary are the lines below the table of `report`. */
+/* Reads captures for a page. The page's notes are the lines below the table of `report`. */
 
 #include "client/cli/report_html.h"
 

@@ -9,8 +9,8 @@
 #include "client/report/groups.h"
 #include "client/store/reader.h"
 
-/* Columns of the view records, or of what it has beside them. NULL: no view of the file has the key
- * of each launch. */
+/* Columns of the view "records", or of tables joined to it. NULL: no view has this key for each
+ * launch. */
 static const char *const columns[KEY_END] = {
 	[KEY_KERNEL] = "kernel",
 	[KEY_OP] = "op",

@@ -23,8 +23,8 @@ int request_connect(const char *socket, struct gpuctr **ret);
 bool request_open(struct request *request, const char *socket);
 /* The same without printing: returns NULL or the error, which lives as long as the request. */
 const struct gpuctr_error *request_try(struct request *request, const char *socket);
-/* result: what the library call returned that asked. Waits for the answer, prints the gathered
- * text, disconnects and returns the exit status. */
+/* result: of the library call that asked. Waits for the answer, prints the gathered text,
+ * disconnects and returns the exit status. */
 int request_finish(struct request *request, int result);
 /* For the handler of an answer: reports the error, if there is one, and ends the wait. */
 void request_answer(struct request *request, const struct gpuctr_error *error);

@@ -288,8 +288,7 @@ static void on_notice(struct gpuctr_capture *c, const struct gpuctr_notice *noti
 					: "had ended");
 	} else if (notice->error.code == GPUCTR_OK) {
 		say_note(run, notice);
-	} else if (notice->error.code !=
-		   GPUCTR_E_KERNEL_NO_MATCH) { /* another process may have a match */
+	} else if (notice->error.code != GPUCTR_E_KERNEL_NO_MATCH) { /* others may have a match */
 		say_warning(gpuctr_error_name(notice->error.code), notice->error.message,
 			    notice->error.remedy);
 	}

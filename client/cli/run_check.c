@@ -121,8 +121,7 @@ static void default_mode(struct run_options *o)
 	}
 }
 
-/* Ranges around each launch may slow a program fivefold, so the fallback measures only a few steps.
- */
+/* Ranges around each launch may slow a program fivefold, so the fallback measures few steps. */
 enum { FALL_BACK_STEPS = 3 };
 
 void run_options_fall_back(struct run_options *o, struct strings *usual)

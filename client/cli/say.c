@@ -55,7 +55,7 @@ static void put(struct buf *b)
 	buf_deinit(b);
 }
 
-/* color: a parameter of the terminal's, 31 red, 33 yellow. */
+/* color: parameter of a terminal's escape sequence; 31 is red, 33 yellow. */
 static void put_message(const char *who, const char *head, unsigned color, const char *name,
 			const char *message, const char *remedy)
 {

@@ -12,9 +12,9 @@
 /* "gpuctr-client: error[metric-unknown]: MESSAGE" and "  remedy: REMEDY". */
 void say_error(const char *name, const char *message, const char *remedy);
 void say_gpuctr_error(const struct gpuctr_error *error);
-/* The error behind the result of a call of the library, which is not 0; g may be NULL. */
+/* Reports the error of a library call. result: what the call returned, not 0; g may be NULL. */
 void say_failure(struct gpuctr *g, int result);
-/* The same as "gpuctr: warning[...]". */
+/* As say_error(), but "gpuctr: warning[...]". */
 void say_warning(const char *name, const char *message, const char *remedy);
 /* "gpuctr-client: ..." for a wrong command line. */
 __attribute__((format(printf, 1, 2))) void say_usage(const char *format, ...);
@@ -24,12 +24,12 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* The prefix of each message, for one of several nodes; borrowed. NULL: none. */
 void say_set_node(const char *node);
 
-/* Lines that are safe already. */
+/* Prints lines that are safe for a terminal already. */
 struct buf;
 void say_text(const struct buf *text);
 
-/* A line that replaces the one before: rewritten in place on a terminal. Elsewhere it is printed as
- * a line of its own, and the caller takes care that this is not too often. */
+/* Shows a status line, which replaces the status line before on a terminal. Elsewhere it is a line
+ * of its own, and the caller takes care not to print too many. */
 void say_status(const char *text);
-/* Takes the status line away. */
+/* Removes the status line. */
 void say_clear(void);

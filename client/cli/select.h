@@ -19,8 +19,7 @@ struct selected {
 	unsigned *ids;	      /* owned */
 	struct chosen *items; /* owned; in the same order */
 	size_t n;
-	unsigned busy; /* number of matching processes that another capture measures, each reported
-			*/
+	unsigned busy;	     /* number of matching processes that another capture measures */
 	unsigned registered; /* number of registered processes, matching or not */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The client selects processes, not the daemon: what a process claims of its job is unchecked, and
- * the user's own process pays for globs. The daemon takes numbers of processes, and checks whose
- * they are. */
+/* The client selects processes, not the daemon: claims of processes are unchecked, and matching
+ * globs costs the user's own time. The daemon takes numbers of processes, and checks who owns the
+ * processes. */
 
 #include "client/cli/selector.h"
 
@@ -86,7 +86,7 @@ static bool is_of_array(const struct gpuctr_registered_process *p, const char *w
 	return wanted[n] == '\0' || (wanted[n] == '_' && task && strcmp(wanted + n + 1, task) == 0);
 }
 
-/* JOB and what stands between these and behind it. */
+/* Is wanted equal to job, before, what and after in a row? False if what is missing. */
 static bool is_job_with(const char *wanted, const char *job, const char *before, const char *what,
 			const char *after)
 {
@@ -96,7 +96,7 @@ static bool is_job_with(const char *wanted, const char *job, const char *before,
 	       strncmp(wanted + n + b, what, m) == 0 && strcmp(wanted + n + b + m, after) == 0;
 }
 
-/* By its id; by id and step, as we name steps and as Slurm numbers them; by id and element. */
+/* Is wanted the job's id, id and step (by our name or Slurm's number), or id and element? */
 static bool is_job_itself(const struct gpuctr_registered_process *p, const char *wanted)
 {
 	const struct claims claims = { p->claims, p->n_claims };
@@ -118,8 +118,8 @@ static bool is_of_job(const struct gpuctr_registered_process *p, const char *wan
 
 /* --- pids ------------------------------------------------------------------------------------ */
 
-/* This is the kernel's number of the machine's own pid namespace. There the pid that the daemon
- * reports counts, and not what the process claims. */
+/* The kernel's number of the machine's own pid namespace. A client there uses the pid that the
+ * daemon reports, not the pid that the process claims. */
 #define MACHINES_PID_NAMESPACE 4026531836ULL
 
 unsigned selector_pid_in(const struct gpuctr_registered_process *p,
@@ -164,7 +164,7 @@ static bool is_one_of(const struct strings *list, const struct gpuctr_registered
 	return list->n == 0;
 }
 
-/* An operator's --all selects the operator's own processes; another user's need their names. */
+/* An operator's --all selects the operator's own processes; others must be named. */
 static bool is_meant(const struct selector *s, const struct gpuctr_registered_process *p)
 {
 	return !p->foreign || !s->all || s->everybodys || s->pids.n > 0;

@@ -9,7 +9,7 @@
 #include "proto/base/json.h"
 
 /* Objects are written member by member in the order of gpuctr-status(5). Every member is always
- * there: what is not known or does not apply is null, so that a reader need not ask twice. */
+ * there, and null if it is unknown or does not apply, so that readers need not test for members. */
 
 static void number_or_null(struct json *j, const char *name, uint64_t value)
 {
@@ -67,7 +67,7 @@ static void trouble(struct json *j, const struct gpuctr_error *e)
 	json_end(j, '}');
 }
 
-/* NULL: not known, which *ret_unknown says. */
+/* NULL: not known; *ret_unknown is the reason. */
 static const struct gpuctr_activity *find_activity(const struct gpuctr_status *status,
 						   const struct gpuctr_gpu *g,
 						   const char **ret_unknown)
@@ -263,7 +263,7 @@ static void add_daemon(struct buf *b, const struct gpuctr_status *status)
 	}
 }
 
-/* What NVML does not tell is left out. */
+/* Appends nothing if NVML has not reported the figure. */
 static void add_percent(struct buf *b, const char *name, double percent)
 {
 	if (isfinite(percent)) {

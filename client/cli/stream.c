@@ -87,8 +87,8 @@ void stream_process(struct stream *s, const struct gpuctr_process *process)
 
 void stream_notice(struct stream *s, const struct gpuctr_notice *notice)
 {
-	/* A notice does not come before the header, which waits for a process; the notice is on
-	 * stderr in any case. */
+	/* Notices before the head, which waits for a process, are left out; stderr has every
+	 * notice. */
 	if (s->has_head) {
 		jsonl_notice(&s->lines.buf, notice);
 	}

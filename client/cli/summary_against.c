@@ -18,8 +18,8 @@ static const char *clock_of(const struct summary *s)
 			      : "partly the kernels' own, partly lengths of ranges";
 }
 
-/* Kernels' times and ranges differ by about what a launch takes, which would hide a change of the
- * program. */
+/* A kernel's own time and the length of its range differ by about the time of a launch. This
+ * difference would hide a change of the program. */
 static void add_clocks(const struct summary *now, const struct summary *before, struct buf *b)
 {
 	buf_printf(b,

@@ -6,11 +6,11 @@
 
 #include "proto/base/buf.h"
 
-/* What the client may do with a descriptor that may be a terminal. */
+/* What a descriptor allows: whether it is a terminal, has styles, and how wide it is. */
 
-/* False also with TERM=dumb, which knows no escape sequences. */
+/* Is fd a terminal with escape sequences? A terminal with TERM=dumb has none. */
 bool terminal_is(int fd);
-/* A terminal, and NO_COLOR is not set: bold and dim text is allowed. */
+/* Is bold and dim text allowed? Only on a terminal, and if NO_COLOR is not set. */
 bool terminal_has_style(int fd);
 /* Columns of the terminal, else $COLUMNS, else 120. */
 size_t terminal_width(int fd);

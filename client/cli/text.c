@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Escaping. Kernel names, NVTX messages, program names and user names are chosen by others: what
- * goes to a terminal cannot move its cursor or change its title, and what goes into a file stays
- * one field of valid UTF-8. The common case, a run of plain bytes, is copied as a whole. */
+/* Escaping. Other people choose the names of kernels, programs and users, and NVTX messages. After
+ * escaping they cannot move a terminal's cursor or change its title, and in a file each stays one
+ * field of valid UTF-8. The common case, a run of plain bytes, is copied as a whole. */
 
 #include "client/cli/text.h"
 
@@ -111,7 +111,7 @@ void text_printf(struct buf *b, const char *format, ...)
 	buf_text(b, ends ? "\n" : "");
 }
 
-/* Bytes of an escape sequence of ours, which sets a style: "\033[1m". 0: there is none at p. */
+/* Length of an escape sequence at p that sets a style, such as "\033[1m". 0: p has none. */
 static size_t style_length(const unsigned char *p, const unsigned char *end)
 {
 	const unsigned char *at = p + 2;
@@ -125,7 +125,7 @@ static size_t style_length(const unsigned char *p, const unsigned char *end)
 	return at < end && *at == 'm' ? (size_t)(at + 1 - p) : 0;
 }
 
-/* Bytes of the character at p, at least one, and the columns that it takes. */
+/* Length in bytes (at least 1) of the character at p, and the columns that the character takes. */
 static size_t measure(const unsigned char *p, const unsigned char *end, size_t *ret_columns)
 {
 	uint32_t c;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* --torch puts a folder in front of PYTHONPATH; its sitecustomize.py is loaded by every Python that
- * looks there. The folder lies beside the agent, because both are loaded into the program: a
- * container that has the agent has the folder too. */
+/* --torch puts a folder in front of PYTHONPATH; every Python that reads PYTHONPATH loads the
+ * folder's sitecustomize.py. The folder lies beside the agent, because both are loaded into the
+ * program: a container that has the agent then has the folder too. */
 
 #include "client/cli/torch.h"
 

@@ -9,5 +9,5 @@
  * an error was printed. */
 bool torch_prepare(const char *what, const char *agent);
 
-/* Was it launched within an operator? */
+/* Was the kernel launched within an operator of PyTorch? */
 bool torch_has_operator(const struct gpuctr_record *record);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Numbers for people. Bytes and rates scale by 1000, as vendors of memory and networks do and as
- * ncu prints them, so that GB/s here and in a data sheet are the same thing. Three significant
- * digits are what a measurement of one kernel is good for. */
+/* Numbers for people. Bytes and rates scale by 1000, as in ncu and in data sheets of memory and
+ * networks, so that GB/s means the same everywhere. The measurement of one kernel justifies three
+ * significant digits. */
 
 #include "client/cli/text.h"
 
@@ -29,7 +29,7 @@ void text_count(struct buf *b, uint64_t value)
 	buf_text(b, TEXT_COUNT(value));
 }
 
-/* Three significant digits, and no "1000" that the next prefix would call 1. */
+/* Appends three significant digits. Callers scale from 999.5 on, as "1000" would have four. */
 static void add_number(struct buf *b, double value)
 {
 	double size = fabs(value);
@@ -56,7 +56,7 @@ static void add_prefixed(struct buf *b, double value, const char *unit)
 	}
 }
 
-/* "%.2g" alone says "1e+02" from 99.5 on. */
+/* "%.2g" alone would print "1e+02" from 99.5 on. */
 void text_percent(struct buf *b, double percent)
 {
 	buf_printf(b, percent >= 9.95 && percent < 1e6 ? "%.0f" : "%.2g", percent);

@@ -6,16 +6,17 @@
 
 #include "proto/base/array.h"
 
-/* Agents tell four times a second what they have seen, and launches on their way come within a few
- * seconds: a batch waits for half a second, and then two for CUPTI. */
+/* Agents report their counts four times a second. Records arrive within a few seconds: a batch
+ * waits for half a second, and then up to two seconds for CUPTI. */
 #define COUNTED_NS INT64_C(1000000000)
 #define UNDELIVERED_NS INT64_C(5000000000)
 
 struct unseen_device {
 	unsigned process, index;
 	char *gpu;	 /* UUID */
-	int64_t last_ns; /* the end of its last kernel that came; of none, when it began */
-	bool is_over;	 /* nothing more comes */
+	int64_t last_ns; /* end of the last kernel with a record; at first, the last sample when the
+			    process began */
+	bool is_over;	 /* the process has ended */
 };
 
 static bool is_device(const void *item, const void *key)
@@ -76,7 +77,7 @@ void unseen_progress(struct unseen *u, const struct gpuctr_totals *t)
 	u->undelivered = t->seen > known ? t->seen - known : 0;
 }
 
-/* A process may have begun, or run its last kernel, behind the last sample: no time is left. */
+/* Nothing is unknown if the process began, or ended its last kernel, behind the last sample. */
 static void note(struct unseen *u, const struct unseen_device *d, int64_t start_ns, int64_t end_ns)
 {
 	if (start_ns < end_ns) {
@@ -84,8 +85,8 @@ static void note(struct unseen *u, const struct unseen_device *d, int64_t start_
 	}
 }
 
-/* One that was killed may have run kernels since its last record; where it counted none, since its
- * last count. */
+/* A killed process may have run kernels since its last record; if all counted launches have
+ * records, only since its last count. */
 void unseen_process_end(struct unseen *u, const struct gpuctr_process_end *end, int64_t now_ns)
 {
 	int64_t uncounted_ns =

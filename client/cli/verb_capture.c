@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Programs that others start; run.c is the loop.
+/* "capture" and "follow" measure programs that others start; run.c has the loop.
  *
  * "capture" measures programs that run already. "follow" measures programs that a scheduler starts;
- * it is for the plugin in client/slurm, and users have run. Two descriptors connect it with its
- * caller. When the lease is granted, follow writes the variables that make a program part of the
- * capture to --ready-fd, each "NAME=value" with its NUL, and closes it. When it closes it without
- * them, nothing will be measured, and stderr has the reason. The capture ends at the end of file of
- * --until-fd, that is when all processes that hold its other side have ended. follow ignores the
- * signals that end the programs and ends after them. */
+ * only the plugin in client/slurm uses it. Two descriptors connect follow with its caller. When
+ * the lease is granted, follow writes the variables that make a program part of the capture to
+ * --ready-fd, each "NAME=value" with its NUL, and closes --ready-fd. If follow closes --ready-fd
+ * without writing variables, nothing will be measured, and stderr has the reason. The capture ends
+ * at the end of file of --until-fd: when all processes that hold the other side have ended. follow
+ * ignores the signals that end the programs, and ends after the programs. */
 
 #include "client/cli/verb.h"
 

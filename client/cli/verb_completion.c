@@ -56,7 +56,7 @@ static int exec_completion(const struct verb *const *verbs, int argc, char **arg
 {
 	int rest, status;
 
-	/* What follows is the command line that the user is typing: it has no options of ours. */
+	/* The words behind "--" are what the user is typing, and no options for this verb. */
 	if (argc > 2 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0) {
 		return print_words(verbs, argv + 3, argc - 3);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "job": a scheduler's prolog and epilog tell the daemon, as root, when a job begins and ends. */
+/* "job": by this verb a scheduler's prolog and epilog, as root, report to the daemon that a job
+ * begins or ends. */
 
 #include "client/cli/verb.h"
 

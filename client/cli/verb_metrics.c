@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "metrics": the catalogue, of this machine's chip or of any other. One line a metric, the name
- * first, so that it can be cut and grepped; --describe gives each a paragraph. */
+/* "metrics": lists the metrics of this machine's chip or of another. Each metric has a line that
+ * begins with its name, for cut and grep; --describe prints a paragraph for each. */
 
 #include "client/cli/verb.h"
 
@@ -16,7 +16,7 @@
 
 enum { WIDTH = 96 };
 
-/* As ncu asks for what a throughput is made of; the daemon's plans take it too. */
+/* ncu's prefix for the counters of a throughput, which --metrics of "run" takes too. */
 #define BREAKDOWN "breakdown:"
 
 struct metrics_options {
@@ -47,7 +47,7 @@ struct listing {
 	bool describe;
 	uint64_t metrics;
 	const char *chip;		      /* the GPU or chip that was named; NULL: none */
-	const struct gpuctr_error *no_daemon; /* why no daemon was asked; NULL: one was */
+	const struct gpuctr_error *no_daemon; /* why no daemon was asked; NULL: a daemon was */
 };
 
 static const char *kind_name(enum gpuctr_metric_kind kind)
@@ -67,7 +67,7 @@ static const char *kind_name(enum gpuctr_metric_kind kind)
 	return "unknown";
 }
 
-/* Words up to the width, continued at the same indentation. */
+/* Appends head and text, wrapped; further lines are indented by the width of head. */
 static void add_wrapped(struct buf *b, const char *head, const char *text)
 {
 	CLEAN_BUF struct buf safe = { 0 }, lines = { 0 };
@@ -92,8 +92,8 @@ static size_t rollup_length(const char *submetric)
 	return dot ? (size_t)(dot - submetric) : strlen(submetric);
 }
 
-/* Submetrics come sorted by rollup. Do all rollups have the endings of the first? CUPTI's counters
- * do: four rollups with eleven endings each read better than 44 names. */
+/* Do all rollups have the same endings as the first one? Submetrics come sorted by rollup. For
+ * CUPTI's counters the answer is yes: four rollups and eleven endings read better than 44 names. */
 static bool is_regular(const struct gpuctr_metric *metric, size_t n_endings)
 {
 	const char *const *names = metric->submetrics;
@@ -155,7 +155,7 @@ static void add_submetrics(struct buf *b, const struct gpuctr_metric *metric)
 	}
 }
 
-/* A derived metric stands for its terms, a preset for its columns. */
+/* Submetrics of a derived metric are its terms, and of a preset its columns. */
 static void add_of_range(struct buf *b, const struct gpuctr_metric *metric)
 {
 	bool any = groups_is_of_range(metric->name);
@@ -215,7 +215,7 @@ static void on_end(const char *chip, const struct gpuctr_error *error, void *use
 					: ", as this machine's CUPTI knows it: no daemon says what "
 					  "GPU there is (--chip names another)");
 	}
-	/* Reports that neither a daemon nor CUPTI is there; one would be enough. */
+	/* Neither a daemon nor CUPTI answers; either would do, so both errors are reported. */
 	if (error && is_of_cupti(error) && listing->no_daemon &&
 	    listing->no_daemon->code == GPUCTR_E_NO_DAEMON) {
 		say("%s", listing->no_daemon->message);
@@ -238,7 +238,7 @@ static void report_aliases(char **patterns, int n)
 	}
 }
 
-/* Without a daemon, lists what CUPTI of this machine knows, which is the same but for the GPU. */
+/* Without a daemon, lists the metrics that CUPTI of this machine knows. */
 static int list_here(struct listing *listing, const struct gpuctr_metrics_options *options,
 		     const struct gpuctr_error *why)
 {
@@ -263,13 +263,13 @@ static int list(const struct metrics_options *o, char **patterns, int n)
 	options.n_patterns = (size_t)n;
 	options.describe = o->describe;
 	report_aliases(patterns, n);
-	for (int i = 0; i < n; i++) { /* a description has them */
+	for (int i = 0; i < n; i++) { /* a metric's description lists its parts */
 		if (strncmp(patterns[i], BREAKDOWN, strlen(BREAKDOWN)) == 0) {
 			patterns[i] += strlen(BREAKDOWN);
 			options.describe = listing.describe = true;
 		}
 	}
-	/* A user who names a socket wants its daemon. */
+	/* A user who names a socket wants the daemon of this socket, and no list without it. */
 	if (o->socket) {
 		if (!request_open(&listing.request, o->socket)) {
 			return listing.request.status;

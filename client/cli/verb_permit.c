@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "permit": runs another profiler under a lease. Checks here whatever can be refused before the
- * client waits; run_permit.c has the rest. */
+/* "permit": runs another profiler under a lease. This file makes all checks that are possible
+ * before the client waits; run_permit.c has the rest. */
 
 #include "client/cli/verb.h"
 
@@ -37,7 +37,7 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* "ncu --set full ./a.out", as those who wait see it. */
+/* "ncu --set full ./a.out": the text that clients in the queue see. */
 static void describe_command(char *const *command, struct buf *b)
 {
 	for (size_t i = 0; command[i]; i++) {

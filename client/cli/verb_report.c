@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "report": adds up what capture files hold. Groups, tables and figures are client/report's, as at
- * the end of a run; this file reads the command line and the captures, and writes the output. */
+/* "report": adds up capture files. Groups, tables and figures come from client/report, as at the
+ * end of a run. This file reads the command line and the captures, and writes the output. */
 
 #include "client/cli/verb.h"
 
@@ -33,7 +33,7 @@ struct report_options {
 	struct view_options view;
 	const char *against, *html;
 	struct strings defines, where;
-	struct buf columns, figures; /* of --columns: names, with commas */
+	struct buf columns, figures; /* of --columns: names, separated by commas */
 	bool csv, json, sql, has_limit, force, verbose, attributes;
 	uint64_t width;
 };
@@ -104,7 +104,7 @@ static bool has_column(const struct view *v)
 	return has;
 }
 
-/* Where a key says nothing of any row: what to do so that it does. */
+/* Appends what to do about a key that is unknown in all rows. */
 static void add_unknown_keys(const struct view *v, struct buf *b)
 {
 	static const struct {
@@ -320,7 +320,7 @@ static bool take_limit(void *options, const char *value)
 	return options_take_number("limit", value, 0, UINT32_MAX, &o->view.limit);
 }
 
-/* ":self" is a figure, as in --sort. */
+/* A name with ":self" is a figure, as in --sort; other names are columns. */
 static bool take_columns(void *options, const char *value)
 {
 	struct report_options *o = options;
@@ -444,7 +444,7 @@ static bool are_different(const struct strings *files)
 	return ok;
 }
 
-/* What does not go together. */
+/* Refuses options that do not go together. */
 static bool check(const struct report_options *o, const struct strings *files)
 {
 	size_t inputs = o->against && strcmp(o->against, "-") == 0;
@@ -484,7 +484,7 @@ static int exec_report(const struct verb *const *verbs, int argc, char **argv)
 		status = EXIT_VERB_USAGE;
 	}
 	if (status < 0) {
-		/* Programs get all rows unless they ask for fewer. */
+		/* CSV and JSON, for programs, have all rows unless --limit asks for fewer. */
 		o.view.limit = !o.has_limit && (o.csv || o.json) ? 0 : o.view.limit;
 		o.width = o.width ? o.width : terminal_width(STDOUT_FILENO);
 		status = o.html	 ? report_page(&o, &files)

@@ -22,7 +22,7 @@ static bool ends_with(const char *name, const char *suffix)
 	return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
 }
 
-/* A file in place of a program. True: the message was printed. */
+/* Refuses a file that is no program. True: the message was printed. */
 static bool refuse_file(const char *name)
 {
 	if (ends_with(name, ".gpuctr")) {

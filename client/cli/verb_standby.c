@@ -28,7 +28,7 @@ static const struct option_def defs[] = {
 	OPTION_END_ROW,
 };
 
-/* gpuctr_standby_environment() says that it has no agent, and not why. */
+/* Reports why there is no agent, because gpuctr_standby_environment() does not. */
 static void refuse_agent(const char *path)
 {
 	CLEAN_BUF struct buf b = { 0 };

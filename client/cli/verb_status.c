@@ -34,11 +34,11 @@ static const struct option_def defs[] = {
 struct look {
 	struct request request;
 	const struct status_options *options;
-	bool redraws;		   /* it replaces the look before, on a terminal */
-	bool again;		   /* there was one before */
+	bool redraws;		   /* this look replaces the one before, on a terminal */
+	bool again;		   /* there was a look before */
 	struct grid processes;	   /* for people */
 	struct buf processes_json; /* for programs */
-	struct json list;	   /* writes the latter */
+	struct json list;	   /* writes processes_json */
 };
 
 static void add_processes(const struct look *l, struct buf *b)
@@ -55,8 +55,8 @@ static void add_processes(const struct look *l, struct buf *b)
 	}
 }
 
-/* The lines for which the terminal has room; the last row stays empty, because an end of line in it
- * would scroll. Each line clears what it leaves of its row, so that nothing flickers. */
+/* Appends as many lines as the terminal has room for. The last row stays empty, because a newline
+ * there would scroll. Each line clears the rest of its row, so that nothing flickers. */
 static void add_screen(const struct buf *text, struct buf *b)
 {
 	const char *line = text->data, *end = text->data + text->n;
@@ -75,7 +75,7 @@ static void add_screen(const struct buf *text, struct buf *b)
 	buf_text(b, "\033[J");
 }
 
-/* While it is watched on a terminal, what went wrong stands there until the next look. */
+/* With --watch on a terminal, shows the error in place of the status until the next look. */
 static void tell_error(struct look *l, const struct gpuctr_error *error)
 {
 	CLEAN_BUF struct buf text = { 0 };
@@ -161,7 +161,7 @@ static int look_at_daemon(const struct status_options *o, bool again)
 	return status;
 }
 
-/* The daemon must be there at the start; if it goes away later, the client looks for it again. */
+/* The daemon must answer the first look. If the daemon goes away later, the client tries again. */
 static int watch(const struct status_options *o)
 {
 	int status = look_at_daemon(o, false);

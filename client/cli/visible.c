@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CUDA_VISIBLE_DEVICES as the CUDA C++ Programming Guide describes it: numbers, or beginnings of
- * UUIDs that mean one GPU; the first entry that means none hides itself and all behind it, and an
- * entry that is there twice hides all.
+/* CUDA_VISIBLE_DEVICES as the CUDA C++ Programming Guide describes it: numbers, or unambiguous
+ * beginnings of UUIDs. The first entry that means no GPU hides itself and all entries behind it. An
+ * entry that occurs twice hides all GPUs.
  *
- * A number counts the GPUs that CUDA would see without the variable. It is the daemon's index only
- * where this process may use all GPUs of the machine (a container's devices and a scheduler's
- * cgroup may be fewer, and are then counted from 0), and where CUDA has them in the order of the
- * bus: CUDA_DEVICE_ORDER=PCI_BUS_ID, or GPUs of one kind, of which none is the fastest. */
+ * A number is an index among the GPUs that CUDA would see without the variable. It equals the
+ * daemon's index only under two conditions. This process may use all GPUs of the machine: in a
+ * container or a scheduler's cgroup there may be fewer, counted from 0. And CUDA orders the GPUs by
+ * the bus: with CUDA_DEVICE_ORDER=PCI_BUS_ID, or if all are of one kind, as none is the fastest. */
 
 #include "client/cli/visible.h"
 
@@ -21,7 +21,7 @@
 
 enum { ENTRY_HIDES = -1, ENTRY_UNKNOWN = -2, MINORS = 256 };
 
-/* Which GPU an entry of the list means. */
+/* Returns the index of the GPU that an entry of the list means, or an ENTRY_ value. */
 static int find_uuid(const char *entry, size_t length, const struct gpuctr_gpu *gpus, size_t n)
 {
 	int found = ENTRY_HIDES;
@@ -88,7 +88,8 @@ int visible_choose(const char *list, const struct gpuctr_gpu *gpus, size_t n, bo
 	}
 }
 
-/* The cgroup's rules for devices count here: access(2) asks them, and opens nothing. */
+/* Counts the GPUs that the cgroup's device rules allow: access(2) applies these rules, and opens
+ * nothing. */
 static size_t count_devices(void)
 {
 	char path[32];
