@@ -6,7 +6,7 @@
 
 #include "client/cli/claims.h"
 
-/* Names of files with letters that are replaced:
+/* Names of files, in which these letters are replaced:
  *
  *	%h host   %u user   %j job   %J job.step   %n node of the job   %t task   %r rank   %p pid
  *	%%

@@ -15,5 +15,5 @@ struct foreign_same {
 };
 extern const struct foreign_same foreign_same[]; /* ends with a word that is NULL */
 
-/* NULL: the word is in no list. */
+/* NULL: there is no answer to this word. */
 const struct foreign *foreign_find(const char *word);

@@ -220,7 +220,7 @@ static void add_begin_and_words(struct buf *b, const char *name, size_t width)
 	text_middle_cut(b, name, width > n_words + 2 ? width - n_words - 2 : 0, width);
 }
 
-/* The text before a tile's size is often the same for all kernels, and the text after it always. */
+/* Many kernels share the text before the tile's size, and all share the text behind the size. */
 static void add_cut_word(struct buf *b, const char *name, size_t width)
 {
 	const char *tile = strstr(name, "tilesize");

@@ -319,7 +319,7 @@ bool options_keep_rules(const struct option_def *defs, const struct option_rule 
 
 /* --- help ------------------------------------------------------------------------------------ */
 
-/* Lines after the first begin where the first does. */
+/* Prints a help text, wrapped. Further lines begin in the column of the first. */
 static void print_wrapped(const char *help)
 {
 	CLEAN_BUF struct buf b = { 0 };

@@ -229,7 +229,7 @@ static bool wait_for_room(struct out *out, size_t n)
 	return out->state == OUT_OPEN;
 }
 
-/* Is there room? Waits for it once. */
+/* Is there room? Waits for room once, for STALL_SECONDS. */
 static bool has_room(struct out *out, size_t n)
 {
 	struct timespec until;

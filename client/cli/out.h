@@ -7,7 +7,7 @@
 
 #include "proto/base/buf.h"
 
-/* A file, pipe or terminal that records are written to, by a thread of its own. */
+/* A file, pipe or terminal, with a thread that writes records to it. */
 struct out;
 
 /* path "-": standard output. Returns 0 or a negative errno: -EEXIST for an existing file without
@@ -31,7 +31,7 @@ struct out_lines {
 	bool waits; /* for the reader without limit, as the caller has nothing else to do */
 };
 
-/* Writes what has been gathered. */
+/* Writes the gathered lines. */
 void out_lines_flush(struct out_lines *l);
 /* Waits for the reader, reports what went wrong, and frees. what: "records"; kept: a capture file
  * has them as well. False: something could not be written. A reader that is gone, as "| head", is

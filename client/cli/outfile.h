@@ -12,7 +12,7 @@ struct outfile {
 	int fd; /* -1: not open */
 	const char *path;
 	char *temporary; /* NULL: there is none */
-	bool force;	 /* a file of that name is replaced */
+	bool force;	 /* an existing file at path is replaced */
 	bool unread;	 /* nobody reads: a closed pipe */
 };
 

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What /proc/PID/stat says of a process. */
+/* Facts of a process from /proc/PID/stat. */
 struct procstat {
-	char name[16]; /* TASK_COMM_LEN, its end included */
+	char name[16]; /* TASK_COMM_LEN, with the NUL */
 	char state;    /* as proc(5) has it: R, S, D, Z, T, t, ... */
 	pid_t parent;
 	bool exiting; /* the process ends, and the kernel closes its files */

@@ -291,7 +291,7 @@ static bool has_samples_alone(const struct report_source *s)
 	return s->records == 0 && s->timelines.n > 0;
 }
 
-/* Why captures are not complete. */
+/* Appends why captures are not complete. */
 static void add_lacks(const struct report_source *s, struct buf *b)
 {
 	for (size_t i = STORE_LACKS_NOTHING + 1; i < STORE_LACKS; i++) {

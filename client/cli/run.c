@@ -44,7 +44,7 @@ enum {
 static void dispatch(struct run *run)
 {
 	if (run->state != RUN_OVER && run->g && gpuctr_dispatch(run->g, 0) != 0) {
-		/* Every capture has had its on_end. */
+		/* The library has called on_end() of every capture. */
 		uv_poll_stop(&run->connection);
 		run->watched = -1;
 		if (run->state == RUN_OPENING || run->state == RUN_DRAINING) {
@@ -189,7 +189,7 @@ static bool has_all_records(const struct run *run)
 	       run->sinks.records >= count * run->n_begun;
 }
 
-/* The capture ends with its last record; the programs run on. */
+/* Ends the capture when it has its last record; the programs run on. */
 static void end_at_limit(struct run *run)
 {
 	if (run->state == RUN_RUNNING && !run->is_enough && has_all_records(run)) {

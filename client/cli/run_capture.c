@@ -334,7 +334,7 @@ static void report_early_end(const struct run *run, const struct gpuctr_error *e
 	if (error->code != GPUCTR_OK) {
 		say_gpuctr_error(error);
 	} else if (run->is_enough && run->progress.quiet) {
-		return; /* as asked for */
+		return; /* the user asked for this end */
 	}
 	say("the capture is over: the program runs on, no longer measured");
 }

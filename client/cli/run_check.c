@@ -113,7 +113,7 @@ static void default_mode(struct run_options *o)
 	if (o->mode != MODE_UNSAID) {
 		return;
 	}
-	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* which ranges lack */
+	if (o->timeline.interval_ns > 0 || o->graphs == GRAPHS_NODES) { /* ranges have neither */
 		o->mode = MODE_SAMPLE;
 	} else if (!launch_filter_is_bounded(&o->filter)) {
 		o->mode = MODE_SAMPLE;

@@ -11,7 +11,7 @@
 #include "client/cli/sinks.h"
 
 enum run_state {
-	RUN_OPENING,  /* no answer, or in the queue */
+	RUN_OPENING,  /* the capture waits for the daemon's answer, or in the queue */
 	RUN_RUNNING,  /* the program runs, the capture is open */
 	RUN_ALONE,    /* the program runs, the capture is over */
 	RUN_DRAINING, /* the program has ended, the capture delivers what it has */
@@ -44,7 +44,7 @@ struct run {
 	uv_timer_t timer;
 	uv_timer_t duration; /* ends the measuring, for --duration */
 	uv_prepare_t prepare;
-	int watched; /* events of the connection, 0: not watched */
+	int watched; /* polled events of the connection; 0: none yet; -1: it is over */
 
 	struct gpuctr *g;
 	struct gpuctr_capture *capture; /* NULL: not open */
@@ -68,7 +68,7 @@ struct run {
 /* --- run_capture.c: the handlers of the capture */
 extern const struct gpuctr_capture_handler run_handler;
 
-/* The capture, or the permit that it needs, waits. */
+/* Called when the capture, or the permit that it needs, waits in the queue. */
 void run_note_queued(struct run *run, const struct gpuctr_queued *queued);
 
 /* Called when no more records come: calculates the values of a sampled run's records. */

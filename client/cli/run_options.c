@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Options of "run", "capture" and "follow": one table for reading, for --help, for completion and
- * for the rules of run_check.c, which say what may stand together. */
+ * for the rules of run_check.c on options that go together. */
 
 #include "client/cli/run_options.h"
 

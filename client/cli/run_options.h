@@ -13,7 +13,7 @@ enum run_graphs { GRAPHS_UNSAID, GRAPHS_NODES, GRAPHS_WHOLE };
 
 /* The command line of "run", "capture", "follow" or "permit", checked. */
 struct run_options {
-	uint64_t given; /* which options, see options_bit() */
+	uint64_t given; /* bits of the given options, see options_bit() */
 	struct strings metrics, devices;
 	struct launch_filter filter;
 	const char *capture_path; /* -o, a pattern of expand.h; NULL: none */
@@ -31,11 +31,11 @@ struct run_options {
 	enum run_graphs graphs; /* --graphs */
 	bool devices_visible;	/* `devices` are from $CUDA_VISIBLE_DEVICES, not from --devices */
 	bool force, recorded, raw, quiet, verbose, fail_if_none;
-	bool no_summary;	  /* follow prints none where it writes files */
+	bool no_summary;	  /* follow prints no summary if it writes files */
 	char **command;		  /* NULL-terminated, in argv: the program; for capture empty */
 	const char *program;	  /* the last part of command[0] */
 	struct selector selector; /* for capture; empty: a program is started */
-	uint64_t duration_ns;	  /* for capture; 0: until it is interrupted */
+	uint64_t duration_ns;	  /* --duration; 0: none */
 	bool here;		  /* for capture: measures on this node alone */
 	const char *part; /* for capture: the job, if slurm.c started this client on one of many
 			     nodes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Asks the daemon which processes are registered, keeps those that the selector matches, and says
- * why others are left out. */
+/* Asks the daemon which processes are registered, keeps those that the selector matches, and
+ * reports why others are left out. */
 
 #include "client/cli/select.h"
 

@@ -9,7 +9,7 @@
 /* A process that was chosen. */
 struct chosen {
 	unsigned pid;	  /* as the daemon sees it */
-	unsigned own_pid; /* as we see it */
+	unsigned own_pid; /* as this client sees it */
 	char program[64];
 	char rank[32]; /* as the process claims; "": it claims none */
 	bool foreign;  /* another user's */

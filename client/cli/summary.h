@@ -30,11 +30,11 @@ struct summary {
 	struct groups *groups;
 	bool failed; /* memory ran out: the rows are not whole */
 	struct summary_texts chips;
-	char chip_here[32]; /* of this capture */
+	char chip_here[32]; /* of the present capture */
 	unsigned passes;
 	unsigned turns;		 /* groups of metrics that took turns; 0: there was one group */
-	unsigned processes;	 /* number of processes of the captures before this one */
-	unsigned processes_here; /* of this capture */
+	unsigned processes;	 /* number of processes of earlier captures */
+	unsigned processes_here; /* number of processes of the present capture */
 	char *recorded_from;
 	struct summary_texts cuptis, drivers;
 	struct summary_devices *devices; /* one for each kind */

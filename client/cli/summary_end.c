@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The lines below the table, and what stands in its place when there is none: why nothing was
- * measured. */
+/* Prints the lines below a table, or, when there is no table, why nothing was measured. */
 
 #include "client/cli/summary.h"
 
@@ -142,7 +141,7 @@ static bool is_trace(const struct summary *s)
 	return s->passes == 0 || groups_are_sampled(s->groups);
 }
 
-/* Says which times are not the kernels' own. */
+/* Appends which times are not the kernels' own. */
 static void add_range_times(const struct summary *s, struct buf *b)
 {
 	uint64_t ranges = groups_clock(s->groups, GPUCTR_CLOCK_RANGE);
@@ -176,7 +175,7 @@ static void add_no_times(const struct summary *s, struct buf *b)
 	}
 }
 
-/* Names counters whose sums and means lack launches of the row. */
+/* Names counters that some launches lack, so that sums and means are of the other launches. */
 static void add_missing(const struct summary *s, struct buf *b)
 {
 	const struct group *all = groups_all(s->groups);
@@ -299,7 +298,7 @@ static void add_turns(const struct summary *s, struct buf *b)
 	buf_char(b, '\n');
 }
 
-/* Says where sampled values come from, and how many kernels have none. */
+/* Appends where sampled values come from, and how many kernels have none. */
 static void add_sampled(const struct summary_end *end, struct buf *b)
 {
 	buf_text(b, "values are SAMPLED: ");
@@ -329,7 +328,7 @@ static void add_reservations(const struct summary *s, struct buf *b)
 	buf_text(b, groups_records(s->groups) > 0 ? "; -v explains\n" : "\n");
 }
 
-/* Says how it was measured, and what the figures mean. */
+/* Appends how kernels were measured, and what the figures mean. */
 static void add_explanations(const struct summary *s, const struct summary_end *end,
 			     const struct view *view, struct buf *b)
 {

@@ -7,7 +7,7 @@
 
 #include "proto/base/buf.h"
 
-/* Text from outside, made safe for the place it goes to. */
+/* Makes text from outside safe for the place it goes to, and writes numbers for people. */
 
 /* Would a spreadsheet compute the text instead of showing it? */
 bool text_is_formula(const char *text);

@@ -1,6 +1,6 @@
-# bash completion of gpuctr-client. The client itself knows what can stand where; this asks it.
+# bash completion of gpuctr-client. The client itself finds the candidates; this asks it for them.
 
-# A program to run is a file: keywords, builtins, aliases and functions are the shell's alone.
+# Offers programs that are files only: keywords, builtins, aliases and functions cannot be run.
 _gpuctr_client_programs()
 {
 	local name

@@ -1,4 +1,4 @@
-# fish completion of gpuctr-client. The client itself knows what can stand where; this asks it.
+# fish completion of gpuctr-client. The client itself finds the candidates; this asks it for them.
 
 function __gpuctr_client_complete
     set -l words (commandline -opc) (commandline -ct)

@@ -1,5 +1,5 @@
 #compdef gpuctr-client
-# zsh completion of gpuctr-client. The client itself knows what can stand where; this asks it.
+# zsh completion of gpuctr-client. The client itself finds the candidates; this asks it for them.
 
 _gpuctr_client()
 {
