@@ -27,8 +27,8 @@ const char *claims_element(const struct claims *c);
 bool claims_job_text(const struct claims *c, char *text, size_t size);
 /* Slurm's step: its number, or batch, interactive, extern. NULL: the job is not Slurm's. */
 const char *claims_step(const struct claims *c);
-/* The rank among the processes that compute together, and the scheduler's number of the task.
- * Each stands in for the other where that is missing. NULL: both are missing. */
+/* The rank among the processes that compute together, and the scheduler's number of the task. If
+ * one of them is missing, the other stands in. NULL: both are missing. */
 const char *claims_rank(const struct claims *c);
 const char *claims_task(const struct claims *c);
 /* The rank by a launcher that is not a scheduler (torchrun, mpirun). */

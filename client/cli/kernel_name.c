@@ -3,13 +3,13 @@
 /* Names of kernels as people want to read them in a table.
  *
  *	void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>,
- *		std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*,
- *1ul>)
+ *		std::array<char*, 1ul> >(int, at::native::FillFunctor<float>,
+ *		std::array<char*, 1ul>)
  *
  * becomes, step by step until it fits, the name without return type and parameters, then without
  * the namespaces ("vectorized_elementwise_kernel<4, FillFunctor<float>, array<char*, 1ul> >"), and
  * then is cut, in its base name and at its end ("vectorized_elem..<4, FillFunct.."): the first
- * template arguments are what tells kernels of one template apart.
+ * template arguments distinguish the kernels of one template.
  *
  * Some templates of libraries only launch their argument: "Kernel2<cutlass_80_tensorop_gemm>" is
  * shown as "cutlass_80_tensorop_gemm". The base name "kernel" says nothing, so it keeps its last

@@ -162,8 +162,8 @@ static int open_shared(const char *path)
 	return fd;
 }
 
-/* Creates a new file where that is possible, so that nothing is written to a file that somebody
- * puts there meanwhile. */
+/* Creates a new file if possible, so that nothing is written to a file that another process puts
+ * there meanwhile. */
 static int open_file(const char *path, bool force)
 {
 	int r = out_check(path, force);

@@ -10,7 +10,7 @@
 void json_range(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
 /* The range and all ranges around it, outermost first, separated by commas. */
 void json_stack(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);
-/* "payload", null where there is none. */
+/* Adds "payload", which is null if the range has none. */
 void json_payload(struct json *m, const struct gpuctr_occurrence *at);
 /* The range's text as the program wrote it, but without PyTorch's op_id and input_op_ids. */
 void range_text(struct buf *b, const struct gpuctr_site *site, const struct gpuctr_occurrence *at);

@@ -168,7 +168,7 @@ static int on_end(const struct store_info *info, void *userdata)
 	if (r) {
 		return r;
 	}
-	/* Numbers of some of a capture's processes have gaps: takes the count of processes. */
+	/* If a file lacks some processes of its capture, the largest number is not their count. */
 	s->summary->processes_here = (unsigned)info->n_processes;
 	take_unsampled(s, info);
 	s->unattributed += info->has_samples && !timeline_is(info) && !s->sampled &&

@@ -12,8 +12,8 @@
 #include "proto/base/clock.h"
 
 /* How long the library waits for an answer, and how long the client does. The socket of a service
- * that is restarted stays open, but systemd gives the service 15 s to stop, and the daemon restarts
- * a worker that has ended too often only after 8 s. */
+ * that is restarted stays open, but systemd gives the service 15 s to stop, and the supervisor
+ * waits some seconds before it restarts a worker that has ended too often. */
 enum { ATTEMPT_S = 5, PATIENCE_S = 30 };
 
 #define NS_PER_S UINT64_C(1000000000)

@@ -30,6 +30,6 @@ void selected_deinit(struct selected *s);
 
 /* "python3 (pid 4711), python3 (pid 4712) and 6 more" */
 void selected_describe(const struct selected *s, struct buf *b);
-/* Removes the process that a notice says the daemon has left out, with a message, and stores it
- * in *ret. False: the notice is about no selected process. */
+/* If the notice is about a selected process, which the daemon has left out: reports that, removes
+ * the process from s and stores it in *ret. False: the notice is about no selected process. */
 bool selected_leave_out(struct selected *s, const struct gpuctr_notice *notice, struct chosen *ret);

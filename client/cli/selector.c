@@ -164,7 +164,7 @@ static bool is_one_of(const struct strings *list, const struct gpuctr_registered
 	return list->n == 0;
 }
 
-/* An operator's --all selects the operator's own processes; others must be named. */
+/* --all of an operator selects only the operator's own processes, unless --pid names others. */
 static bool is_meant(const struct selector *s, const struct gpuctr_registered_process *p)
 {
 	return !p->foreign || !s->all || s->everybodys || s->pids.n > 0;

@@ -5,9 +5,9 @@
  * entry that occurs twice hides all GPUs.
  *
  * A number is an index among the GPUs that CUDA would see without the variable. It equals the
- * daemon's index only under two conditions. This process may use all GPUs of the machine: in a
- * container or a scheduler's cgroup there may be fewer, counted from 0. And CUDA orders the GPUs by
- * the bus: with CUDA_DEVICE_ORDER=PCI_BUS_ID, or if all are of one kind, as none is the fastest. */
+ * daemon's index only under two conditions. First, this process may use all GPUs of the machine: a
+ * container or a scheduler's cgroup may have fewer, counted from 0. Second, CUDA orders the GPUs by
+ * bus: with CUDA_DEVICE_ORDER=PCI_BUS_ID, or if all are of one kind, so none is the fastest. */
 
 #include "client/cli/visible.h"
 
