@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Reads the words by the option tables of the verbs, so that a new option is completed without
- * further work. The scripts of the shells (client/cli/completion) only call this. */
+ * further work. The shells' scripts (client/cli/completion) get all candidates from here. */
 
 #include "client/cli/completion.h"
 
@@ -187,8 +187,8 @@ static void offer(const struct completion *c, const char *text, const char *desc
 
 /* --- metrics --------------------------------------------------------------------------------- */
 
-/* The user waits at a prompt: the client ends quietly after this time, and what it has printed
- * until then is used. */
+/* The user waits at a prompt: the client ends quietly after this time, and the shell uses the
+ * candidates printed until then. */
 enum { PATIENCE_S = 2 };
 
 struct asked {

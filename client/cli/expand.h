@@ -28,7 +28,7 @@ size_t expand_before(const char *pattern, const char *letters);
  * only. The string is static. */
 const char *expand_node(void);
 
-/* Replaces the pattern's letters by the claims and the pid. In them each character but letters,
+/* Replaces the pattern's letters by the claims and the pid. In claims each character but letters,
  * digits, '.', '-' and '_' becomes '_', and so does a leading '.', so that no claim names another
  * folder. NULL: out of memory. Free with free(). */
 char *expand_pattern(const char *pattern, const struct claims *claims, pid_t pid);

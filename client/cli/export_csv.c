@@ -97,7 +97,7 @@ static void field_text(struct buf *b, const char *text)
 	buf_char(b, ',');
 }
 
-/* -1 is unknown: an empty field. */
+/* -1 means unknown, and becomes an empty field. */
 static void field_known(struct buf *b, int64_t value)
 {
 	if (value >= 0) {

@@ -13,7 +13,7 @@ struct foreign {
 struct foreign_same {
 	const char *word, *ours; /* without dashes */
 };
-extern const struct foreign_same foreign_same[]; /* ends with a word that is NULL */
+extern const struct foreign_same foreign_same[]; /* the last word is NULL */
 
 /* NULL: there is no answer to this word. */
 const struct foreign *foreign_find(const char *word);

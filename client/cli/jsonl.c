@@ -161,7 +161,7 @@ static void add_stack(struct json *m, const struct gpuctr_record *record)
 	json_payload(m, &record->at);
 }
 
-/* -1 is unknown: null. */
+/* -1 means unknown, and becomes null. */
 static void add_known(struct json *m, const char *key, int64_t value)
 {
 	if (value >= 0) {

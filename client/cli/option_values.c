@@ -96,7 +96,7 @@ bool options_parse_time(const char *text, uint64_t *ret_ns)
 	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++) {
 		double ns = value * units[i].ns;
 
-		/* A year is enough, and "nan" compares false. */
+		/* Refuses more than a year, and "nan", which compares false. */
 		if (strcmp(end, units[i].name) == 0 && ns >= 0 && ns <= 365.0 * 86400 * 1e9) {
 			*ret_ns = (uint64_t)llround(ns);
 			return true;

@@ -110,8 +110,8 @@ void run_programs_end(struct run *run);
 void run_end_capture(struct run *run);
 /* Measuring begins, and with it --duration; later calls change nothing. */
 void run_begin(struct run *run);
-/* Called when a capture of running processes may begin. Its --duration begins with run_begin(), or
- * after 2 s if nothing is measured until then. */
+/* Called when the lease of a capture of running processes is granted. Its --duration begins with
+ * run_begin(), or after 2 s if nothing is measured until then. */
 void run_begin_on_demand(struct run *run);
 
 static inline bool run_is_following(const struct run *run)
