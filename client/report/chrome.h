@@ -11,7 +11,7 @@
 struct chrome {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	const struct store_process *process; /* the present one */
+	const struct store_process *process; /* the current process */
 	struct tracks tracks;		     /* tracks of the current process */
 	bool several;			     /* more than one process is exported */
 	bool has_event; /* an event was written, so the next one begins with a comma */
@@ -21,15 +21,15 @@ struct chrome {
 	int64_t most_delayed_us;
 };
 
-/* {"ph":"X",...: a span of a category, whose name and arguments follow. */
+/* Begins the event of a span, {"ph":"X",... The caller adds name and arguments. */
 void chrome_begin_span(struct json *m, const char *category, uint64_t pid, uint64_t tid,
 		       int64_t at_us, int64_t us);
 
-/* What is known of them, as members, with a prefix; errors NULL: values alone. */
+/* Adds the known values as members, whose names begin with prefix. errors may be NULL. */
 void chrome_add_values(struct json *m, const char *prefix, const struct gpuctr_plan *plan,
 		       const double *values, const double *errors);
 
-/* Tells of events that are on a track where they overlap others. */
+/* Appends a line about the number of events that overlap others on their track, if any do. */
 void chrome_tell_crowded(uint64_t events, struct buf *b);
 
 void chrome_write_head(struct chrome *c, struct buf *b);

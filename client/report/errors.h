@@ -14,12 +14,12 @@ struct groups;
 struct leaf;
 struct row_leaf;
 
-/* A record with errors. 0 or -ENOMEM. */
+/* Adds the errors of a record. 0 or -ENOMEM. */
 int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_record *record);
 
-/* Sets the errors of a row itself, or of its total, by all leaves of it. False: out of memory. */
+/* Sets the errors of a row itself, or of its total, from all leaves in it. False: out of memory. */
 bool errors_finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n);
 
-/* Errors by measure of what is in n rows themselves, added up; free with free(). NULL: out of
+/* Errors of the sum of n rows themselves, one for each measure. Free with free(). NULL: out of
  * memory. */
 double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n);

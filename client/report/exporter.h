@@ -20,8 +20,8 @@ struct exporter_options {
 	const char *trace;   /* merge: path of the trace that gets the counters */
 };
 
-/* Why an export was refused. code NULL: the options are wrong, or, if why is empty, memory ran out.
- */
+/* Why an export was refused. If code is NULL, the options are wrong; if why is empty as well,
+ * memory ran out. */
 struct exporter_refusal {
 	const char *code;
 	struct buf why;
@@ -30,14 +30,14 @@ struct exporter_refusal {
 
 enum {
 	EXPORTER_REFUSES = 1, /* the refusal says why */
-	EXPORTER_MORE, /* returned by end(): to be called again once the buffer was emptied */
+	EXPORTER_MORE,	      /* returned by end(): call end() again once the buffer was emptied */
 };
 
 /* The caller calls the members in the order of struct reading_handler. NULL members are skipped. A
  * function that returns other than 0 ends the export: -ENOMEM or EXPORTER_REFUSES. */
 struct exporter {
 	const char *name;
-	bool brief;	  /* it makes sums, and reads brief records */
+	bool brief;	  /* it makes sums, for which brief records suffice */
 	bool attributes;  /* it needs the attribution of records */
 	bool needs_first; /* it needs to know when the first kernel began */
 	/* The exporter writes nothing before end(), so it may read while the file is still being

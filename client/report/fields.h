@@ -5,29 +5,29 @@
 
 #include "client/report/groups.h"
 
-/* A value with its standard error: the truth is within one of it in 68 of 100 cases and within two
- * in 95. */
+/* A value with its standard error: the true value is within one error of it in 68 of 100 cases, and
+ * within two errors in 95. */
 struct figure {
 	double value; /* NaN: not known */
-	double error; /* 0: it was counted; NaN: not known, or there is no value */
+	double error; /* 0: the value was counted; NaN: not known, or there is no value */
 };
 
 enum field {
 	FIELD_TOTAL, /* the sum, with rows nested in this one */
 	FIELD_SUM,   /* the sum of the row alone; "self" if rows nest */
-	FIELD_MEAN,  /* this one and those below: of the row alone */
+	FIELD_MEAN,  /* this field and the fields after it are of the row alone */
 	FIELD_SHARE, /* share of the sum of all records */
 	FIELD_MIN,
 	FIELD_MAX,
 	FIELD_STDDEV,
-	FIELD_N,      /* of metrics that took turns: how many launches had it */
+	FIELD_N,      /* launches that had the metric, where metrics took turns */
 	FIELD_ERROR,  /* standard error of the total, or of the mean if the measure does not add up
 		       */
 	FIELD_BEFORE, /* the sum, or mean, in the capture that is compared with */
 	FIELD_CHANGE, /* change since that capture, in percent */
 	FIELD_CHANGE_ERROR, /* standard error of the change, in percent */
 	FIELD_DIFFERS,	    /* 1 if the change exceeds two standard errors, else 0 */
-	/* The same for the mean of measures that add up. */
+	/* The same fields for the mean, of measures that add up. */
 	FIELD_MEAN_BEFORE,
 	FIELD_MEAN_CHANGE,
 	FIELD_MEAN_CHANGE_ERROR,
@@ -35,7 +35,7 @@ enum field {
 	FIELD_END,
 };
 
-/* A set of them: FIELD_BIT(FIELD_SUM) | ... */
+/* A set of fields: FIELD_BIT(FIELD_SUM) | ... */
 #define FIELD_BIT(field) (1u << (field))
 enum {
 	FIELDS_ALL = FIELD_BIT(FIELD_BEFORE) - 1,
@@ -43,7 +43,7 @@ enum {
 		       FIELD_BIT(FIELD_SHARE)
 };
 
-/* "sum,mean" or "all"; false: why says what is wrong. */
+/* Parses "sum,mean" or "all". False: why says what is wrong. */
 bool fields_parse(const char *list, unsigned *ret, struct buf *why);
 
 const char *fields_name(enum field field, bool nested);
@@ -61,23 +61,24 @@ bool fields_is_of_errors(enum field field);
  * launches where all have the metric. */
 bool fields_applies(enum field field, const struct measure *measure);
 
-/* The total with its error, or the mean if the measure does not add up: what is compared. */
+/* The figure that comparisons use: the total, or the mean if the measure does not add up, with its
+ * error. */
 struct figure fields_figure(const struct measure *measure, size_t i, const struct group *group);
 
-/* Are the times of a row now and before from the same clock: all from the kernels' own times, all
- * from the lengths of ranges, or mixed in the same proportion, to a hundredth of the launches? True
- * without times, or without a row before. */
+/* Do the times of a row now and before come from the same clock: all of them from kernels, all from
+ * lengths of ranges, or mixed in the same proportion, to a hundredth of the launches? True if there
+ * are no times, or no row before. */
 bool fields_same_clock(const struct group *group);
 
 /* Does one of the two sums, now and before, lack more than a hundredth of the launches that the
- * other one has? Then there is no change to report. */
+ * other sum has? Then the report shows no change. */
 bool fields_is_of_part(const struct measure *measure, size_t i, const struct group *group);
 
 /* A field of a comparison of two figures, now and before. */
 double fields_compare(enum field field, const struct figure *now, const struct figure *before);
 
-/* NaN: not known, or not applicable. Shares and changes are in percent. Least, largest and standard
- * deviation are always those of measured launches; not known where these have the mean of their
- * place in the program's step, from samples. */
+/* Value of a field. NaN: not known, or not applicable. Shares and changes are in percent. Least and
+ * largest value and standard deviation are always those of measured launches. They are not known
+ * where launches have the mean value of their place in the program's step, from samples. */
 double fields_value(enum field field, const struct measure *measure, size_t i,
 		    const struct group *group, const struct group *all);

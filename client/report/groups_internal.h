@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What groups.c, leaves.c, groups_records.c and kinds.c (records to leaves), fold.c (leaves to
- * rows) and errors.c (errors of rows) share. */
+/* Shared by groups.c, leaves.c, groups_records.c and kinds.c (which add records to leaves), fold.c
+ * (which makes rows of leaves) and errors.c (errors of rows). */
 
 #include "client/report/errors.h"
 #include "client/report/sums.h"
 
-/* Launches of a process with a kernel and a launch shape in common, where metrics take turns. */
+/* Launches of a process that have the same kernel and launch shape, where metrics take turns. */
 struct kind {
 	struct kind_key {
 		const char *kernel; /* one of texts */
-		size_t capture;	    /* the how many-th */
+		size_t capture;	    /* number of the capture */
 		unsigned process;
 		uint32_t grid[3], block[3], dynamic_shared_bytes, graph;
 	} key;
-	size_t number; /* in the order of their first records */
+	size_t number; /* kinds are numbered in the order of their first records */
 	size_t n_measures;
-	struct part *sums; /* of those that had the metric, one a measure */
-	/* As those of a leaf: */
+	struct part *sums; /* one for each measure: the sum over the launches that had it */
+	/* As the members of a leaf: */
 	uint64_t ranged;
 	double peak_bytes;
 };
@@ -26,28 +26,28 @@ struct kind {
 /* A set of records that have the same labels. If keys nest, a leaf is finer than a row, because a
  * leaf has a position among the ranges. */
 struct leaf {
-	const void *dims[KEYS_MAX]; /* labels; for the key that nests, the scope */
+	const void *dims[KEYS_MAX]; /* label for each key; for the key that nests, the scope */
 	uint64_t calls, small, graphs, alike, ranged;
 	double peak_bytes, peak_ns;
 	const struct scope *op;
-	struct kind *kind; /* of all of them; NULL: their metrics took no turns */
+	struct kind *kind; /* kind of all the records; NULL: metrics took no turns */
 	struct sample *stats;
 	struct part *timed;   /* sums over launches whose time is known, one for each measure */
-	struct alike *errors; /* of sampled records; NULL: there are none */
-	enum { WANTED_UNKNOWN, WANTED, UNWANTED } wanted; /* where.c */
+	struct alike *errors; /* for errors of sampled records; NULL: there are none */
+	enum { WANTED_UNKNOWN, WANTED, UNWANTED } wanted; /* whether where.c selects the leaf */
 };
 
 enum { GROUPS_LAUNCHES = 1 << 14 };
 
-/* What is found once for records of a launch, which differ in step and graph. */
+/* What groups look up once for all records of a launch. These differ in step and graph only. */
 struct groups_launch {
-	unsigned launch, announced; /* launch 0: found for one record */
+	unsigned launch, announced; /* launch 0: looked up for one record */
 	uint32_t graph;
 	int64_t step;
-	const void *dims[KEYS_MAX]; /* as those of a leaf */
+	const void *dims[KEYS_MAX]; /* as in a leaf */
 	struct leaf *leaf;
 	const struct groups_device *device; /* NULL: not announced */
-	bool is_small; /* it has fewer blocks than the device multiprocessors, if known */
+	bool is_small;			    /* fewer blocks than the device has multiprocessors */
 };
 
 /* A device of a process. */
@@ -55,19 +55,19 @@ struct groups_device {
 	unsigned index;
 	const char *label;
 	unsigned multiprocessors;	    /* 0: unknown */
-	double bytes_a_ns;		    /* peak of the memory; 0: unknown */
+	double bytes_a_ns;		    /* peak bandwidth of the memory; 0: unknown */
 	double flop_a_ns[PEAKS_PRECISIONS]; /* peaks of the tensor cores; 0: unknown */
 };
 
 struct groups_process {
 	unsigned process;
 	const char *label;
-	const char *rank, *task; /* "": not said */
+	const char *rank, *task; /* "": the process has not reported it */
 	struct groups_device *devices;
 	size_t n_devices;
 };
 
-/* A leaf belongs to the self of one row and to the total of several. */
+/* A row and a leaf in it. A leaf is in the self of one row and in the totals of several rows. */
 struct row_leaf {
 	struct group *row;
 	const struct leaf *leaf;
@@ -76,7 +76,7 @@ struct row_leaf {
 
 struct groups {
 	struct keys keys;
-	struct groups *beside; /* which are given the same; NULL: none */
+	struct groups *beside; /* next groups that get the same records; NULL: none */
 	struct texts texts;
 
 	struct measure *measures;
@@ -89,14 +89,14 @@ struct groups {
 	size_t n_processes, max_processes;
 	double flop_peaks[PEAKS_PRECISIONS];	   /* operations per nanosecond, the highest of all
 						      devices */
-	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* of one of them */
+	bool flop_peaks_unknown[PEAKS_PRECISIONS]; /* the peak of some device is unknown */
 	struct groups_launch launches[GROUPS_LAUNCHES]; /* direct-mapped */
-	unsigned announced; /* numbers captures, and processes that are announced again */
+	unsigned announced; /* counts captures, and processes that are announced again */
 	bool by_step;	    /* the step is a key */
 	struct {
 		const char *name, *label;
 		int64_t number;
-	} step; /* the last one; label NULL: none */
+	} step; /* the latest step; label NULL: none */
 
 	struct leaf **leaves;
 	size_t n_leaves, max_leaves;
@@ -115,35 +115,35 @@ struct groups {
 	struct map known_kinds, known_alike;
 	size_t n_kinds;
 	struct sums sums;
-	struct row_leaf *row_leaves; /* where metrics take turns or values have errors */
+	struct row_leaf *row_leaves; /* filled where metrics take turns or values have errors */
 	size_t n_row_leaves, max_row_leaves;
 
 	uint64_t records;
 	uint64_t by_clock[GPUCTR_CLOCK_GPU + 1];
 };
 
-/* --- groups.c. NULL: not announced. */
+/* --- groups.c. NULL: the process or device was not announced. */
 struct groups_process *groups_find_process(struct groups *g, unsigned process);
 const struct groups_device *groups_find_device(const struct groups_process *p, unsigned index);
 
 /* --- fold.c */
-/* groups_finish() with rows of the caller's, to which leaves belong: what these have themselves,
- * without totals and errors. */
+/* As groups_finish(), but choose() returns the row of each leaf. These rows get sums of their own
+ * leaves, and neither totals nor errors. */
 int groups_finish_by(struct groups *g,
 		     struct group *(*choose)(struct groups *g, const struct leaf *leaf,
 					     void *userdata),
 		     void *userdata);
 
 /* --- leaves.c */
-/* The leaf of a record, and what else its launch decides. what: of the record; NULL: it belongs to
- * nothing. NULL: out of memory. */
+/* Finds the leaf of a record, and what else the record's launch decides. what: attribution of the
+ * record; NULL: none. Returns NULL when out of memory. */
 const struct groups_launch *groups_find(struct groups *g, const struct gpuctr_record *record,
 					const struct attribution *what);
-/* The hash of one label for each key. */
+/* Hash of n labels, one for each key. */
 uint64_t groups_hash(const void *const *dims, unsigned n);
 
-/* --- kinds.c. kernel: its name, one of texts. NULL: out of memory. */
+/* --- kinds.c. kernel: name of the kernel, one of texts. NULL: out of memory. */
 struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record, const char *kernel);
-/* Adds, to a row itself or to its total, sums of leaves whose metrics took turns; those of one kind
- * follow each other. */
+/* Adds the sums of leaves whose metrics took turns to the row's own sums or to its totals. Leaves
+ * of one kind must be consecutive. */
 void kinds_finish_row(const struct groups *g, const struct row_leaf *leaves, size_t n);

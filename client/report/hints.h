@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the measured values suggest, each with the value that it follows from and a remedy. Kernels
- * are judged by launch shape, whatever the rows of the report are, because a kernel may wait in one
- * shape and be bound by memory in another.
+/* Hints that the measured values suggest. Each names the value that it follows from, and a remedy.
+ * Kernels are judged by launch shape, whatever the rows of the report are, because a kernel may
+ * wait in one shape and be bound by memory in another.
  *
  *	hints_new(groups);
  *	hints_record(h, record);
@@ -24,16 +24,17 @@ struct hint {
 
 struct hints;
 
-/* Groups of its own, beside these. NULL: out of memory. */
+/* The hints make groups of their own beside these (groups_beside()). NULL: out of memory. */
 struct hints *hints_new(struct groups *groups);
 struct hints *hints_free(struct hints *h); /* takes NULL, returns NULL */
 
-/* Besides what the groups get. */
+/* The caller passes each record to the groups as well. */
 void hints_record(struct hints *h, const struct gpuctr_record *record);
 
-/* After the last capture. A view with rows by operator adds hints of operators. 0 or -ENOMEM. */
+/* To be called after the last capture. If the view's rows are operators, there are hints about
+ * operators too. 0 or -ENOMEM. */
 int hints_find(struct hints *h, const struct view *v);
-/* The hints, and how many more HINTS_MAX leaves out. */
+/* Returns the number of hints. *ret_left_out: how many more HINTS_MAX leaves out. */
 size_t hints_list(const struct hints *h, const struct hint **ret, size_t *ret_left_out);
 
 /* Appends the hints in lines of at most width columns. */

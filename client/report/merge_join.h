@@ -9,21 +9,22 @@
 #include "client/report/trace.h"
 #include "proto/base/map.h"
 
-/* The name of kernels, or a thread. */
+/* A name that kernels share, or a thread. */
 struct merge_name {
-	struct merge_name *plain; /* without spaces: what differs in these alone is one name */
-	size_t next, end;	  /* of a plain name: kernels in by_order without a record yet */
-	struct merge_op *ops;	  /* of a thread */
+	struct merge_name *plain; /* without spaces; names that differ in spaces alone share it */
+	size_t next, end; /* of a plain name: begin and end, in by_order, of its kernels without a
+			     record yet */
+	struct merge_op *ops; /* operators of a thread */
 	size_t n_ops, max_ops, begun;
 	double until; /* the latest end of those that have begun */
 	char text[];
 };
 
 struct merge_event {
-	uint64_t at : 62; /* where something is put in: before a launch, else at the end of the
+	uint64_t at : 62; /* offset of an insertion: before a launch, else at the end of the
 			     arguments */
-	uint64_t empty : 1, put : 1; /* no arguments yet; something is put in */
-	uint64_t correlation;	     /* of a range: its launch's */
+	uint64_t empty : 1, put : 1; /* the arguments are empty; something is inserted */
+	uint64_t correlation;	     /* of a range: the correlation id of its launch */
 	union {
 		double begin;
 		unsigned device; /* of a kernel */
@@ -38,7 +39,7 @@ struct merge_join {
 	struct merge_list {
 		struct merge_event *items; /* in the order of the trace */
 		size_t n, max;
-	} lists[TRACE_END]; /* of kernels, launches and ranges, by category */
+	} lists[TRACE_END]; /* lists of kernels, launches and ranges, by category */
 	uint64_t end;	    /* offset of the ']' that ends the last list with a launch in it */
 	struct merge_event **by_order; /* kernels by plain name and order */
 	struct merge_event **by_id;    /* kernels by correlation id */
@@ -47,13 +48,14 @@ struct merge_join {
 
 void merge_join_deinit(struct merge_join *j);
 
-/* All return 0 or -ENOMEM. The first is for trace_read(), and the second follows it. */
+/* These return 0 or -ENOMEM. merge_join_event() is a callback of trace_read(); merge_join_begin()
+ * is called after it. */
 int merge_join_event(const struct trace_event *event, void *join);
 int merge_join_begin(struct merge_join *j);
-/* *ret: the kernel of the next record of this name, or NULL. */
+/* Sets *ret to the kernel that belongs to the next record of this name, or to NULL. */
 int merge_join_record(struct merge_join *j, const struct gpuctr_kernel *kernel,
 		      struct merge_event **ret);
-/* After the last record. */
+/* To be called after the last record. */
 int merge_join_finish(struct merge_join *j);
 
 /* The first kernel that has this correlation id; NULL: there is none. */

@@ -8,12 +8,13 @@
 
 enum { NAMES_MIN_WIDTH = 8 };
 
-/* Each of the texts in at most width columns (at least NAMES_MIN_WIDTH), safe for a terminal. Equal
- * texts get the same name, different texts different names. Of kernels what C++ adds to their name
- * goes first; "" is shown as "na". Free with names_free(). NULL: out of memory. */
+/* Shortens each text to at most width columns (at least NAMES_MIN_WIDTH), safe for a terminal.
+ * Equal texts get the same name, different texts get different names. If the texts are names of
+ * kernels, what C++ adds to the name is cut first. "" is shown as "na". Free with names_free().
+ * NULL: out of memory. */
 char **names_shorten(const char *const *texts, size_t n, size_t width, bool kernels);
-/* For qsort() and bsearch() of texts, and a sort that leaves each text once; the number of those.
- */
+/* names_compare() is for qsort() and bsearch() of texts. names_sort_once() sorts texts, removes
+ * duplicates and returns the number of those left. */
 int names_compare(const void *a, const void *b);
 size_t names_sort_once(const char **texts, size_t n);
 

@@ -26,13 +26,14 @@ struct page_texts {
 
 struct page;
 
-/* Borrows the options and groups by kernel alone. The caller gives these groups what the page
- * gets, and finishes them before page_print(). NULL: out of memory. */
+/* Borrows the options, and groups whose only key is the kernel. The caller passes captures,
+ * processes and records to these groups too, and finishes them before page_print(). NULL: out of
+ * memory. */
 struct page *page_new(const struct page_options *options, struct groups *kernels);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 
-/* The columns of the first capture are those of the timeline and the flame graph. What comes is
- * given to the page before the groups get it. 0 or -ENOMEM. */
+/* The timeline and the flame graph show the columns of the first capture. The caller passes
+ * captures, processes and records to the page before it passes them to the groups. 0 or -ENOMEM. */
 int page_capture(struct page *p, const struct store_info *info);
 void page_process(struct page *p, const struct gpuctr_process *process);
 void page_record(struct page *p, const struct gpuctr_record *record);

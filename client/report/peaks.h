@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Peaks of a device, from the name and the clocks that a capture has of it. */
+/* Peaks of a device, computed from the device's name and clocks in the capture. */
 
 #include <gpuctr/gpuctr.h>
 
-/* 0: unknown. */
+/* Number of multiprocessors of the device. 0: unknown. */
 unsigned peaks_multiprocessors(const struct gpuctr_device *device);
 /* Bytes per nanosecond between the device and its memory, at the highest clock. 0: unknown. */
 double peaks_bytes_a_ns(const struct gpuctr_device *device);

@@ -4,18 +4,18 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Values of one counter. Those that were not available are left out of it. */
+/* Values of one counter. Values that were not available are left out. */
 struct sample {
 	uint64_t n;
 	double sum, min, max;
-	double running, squares; /* running mean, and sum of squared distances to it */
+	double running, squares; /* running mean, and sum of the squared distances from the mean */
 };
 
-/* A sum, and the number of launches that it is of. */
+/* A sum, and the number of launches in it. */
 struct part {
 	uint64_t n;
 	double sum;
-	double ns; /* where times are known: of these launches */
+	double ns; /* time of these launches, where times are known */
 };
 
 static inline void part_add(struct part *to, struct part part)

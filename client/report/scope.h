@@ -17,15 +17,15 @@ struct scope {
 	enum gpuctr_site_kind kind;
 	unsigned depth;	    /* 0: outermost */
 	const char *domain; /* NVTX domain; "": the default */
-	const char *name;   /* "aten::copy_"; of all steps, "iteration N" */
+	const char *name;   /* "aten::copy_"; all steps share "iteration N" */
 	const char *sizes;  /* the operator's input sizes, in the form of sizes_format(); "":
 			       not reported */
-	const char *label;  /* the text of a table: "domain:name" or name */
+	const char *label;  /* the name that tables show: "domain:name" or name */
 
-	/* Properties of this scope together with those around it. */
+	/* Properties that depend on this scope and the scopes around it. */
 	const struct scope *op;	   /* the innermost operator, node or engine; NULL: none */
-	const struct scope *chain; /* op with the operators around it and nothing else: the same
-				      in each step and layer */
+	const struct scope *chain; /* op with the operators around it, without other scopes: the
+				      same in each step and layer */
 	const char *path;	   /* all names, outermost first, joined by '/' */
 	const char *layer; /* names of the GPUCTR_SITE_LABEL scopes, outermost first; "": none */
 	const char *step;  /* name of the innermost step; "": none */
@@ -38,7 +38,7 @@ enum { SCOPE_SITES_SLOTS = 1 << 12 };
 struct scopes {
 	struct texts texts;
 	struct map known;
-	/* A direct-mapped cache of the present capture's sites. */
+	/* A direct-mapped cache of the current capture's sites. */
 	struct {
 		const struct gpuctr_site *site;
 		const struct scope *scope;
@@ -50,7 +50,7 @@ void scopes_deinit(struct scopes *s);
 /* Must be called before the sites of another capture. */
 void scopes_next_capture(struct scopes *s);
 
-/* The scope of a site. A file may nest sites to any depth, and each scope holds the names of all
- * scopes around it: sites beyond a depth that no program reaches are taken for the one at it. NULL:
- * out of memory. */
+/* Returns the scope of a site. A file may nest sites to any depth, and each scope holds the names
+ * of all scopes around it. So a site deeper than any program nests gets the scope of the deepest
+ * site that is allowed. NULL: out of memory. */
 const struct scope *scopes_of_site(struct scopes *s, const struct gpuctr_site *site);

@@ -8,18 +8,18 @@
 
 enum { SUM_TERMS = 8 };
 
-/* Measures that are added up, by their indices. */
+/* Indices of measures that are added up. */
 struct sum {
-	size_t terms[SUM_TERMS], n; /* n 0: none was measured */
+	size_t terms[SUM_TERMS], n; /* n 0: no such measure exists */
 };
 
 struct sums {
 	struct sum bytes; /* to and from the device's memory */
-	bool both_ways;	  /* else the bytes are of one direction alone */
+	bool both_ways;	  /* false: the bytes are those of one direction alone */
 	struct sum flops;
-	int precisions[SUM_TERMS]; /* of each term of the flops, enum peaks_precision; -1: no peak
-				      is known of what it counts */
-	bool has_peak;		   /* of one of them */
+	int precisions[SUM_TERMS]; /* enum peaks_precision of each term of the flops; -1: no peak is
+				      known for it */
+	bool has_peak;		   /* a peak is known for one of the terms */
 };
 
 void sums_find(const struct measure *measures, size_t n, struct sums *ret);
@@ -31,7 +31,8 @@ bool sums_has_precision(const struct sums *s, enum peaks_precision precision);
  * fp8"; the flops include no others. False: there are none. */
 bool sums_add_flops(const struct measure *measures, size_t n, struct buf *b);
 
-/* Of the row's launches whose time is known; of samples, of those with a value. NaN: not known. */
+/* The sum over the row's launches whose time is known; of sampled launches, over those that have a
+ * value. NaN: not known. */
 double sums_value(const struct sum *s, const struct group *group);
-/* The time of these, and of each of the terms at least. */
+/* The time of the launches of sums_value(): the shortest that a term has. */
 double sums_ns(const struct sum *s, const struct group *group);

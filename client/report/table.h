@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A view as a table for people, at most width columns wide: columns that do not fit beside the
- * names go into a further table below; where not even one does, each row becomes a few lines.
- * Columns of which nothing is known are left out, unless the view's user has named them. */
+/* Prints a view as a table for people, at most width columns wide. Columns that do not fit beside
+ * the names go into a further table below. If not even one column fits, each row becomes a few
+ * lines. Columns without any known value are left out, unless the user has named them. */
 
 #include "client/report/view.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A trace in Chrome's format, as torch.profiler writes it: what counters are joined to, and where
- * in its text something can be put in. */
+/* Reads a trace in Chrome's format, as torch.profiler writes it: the events that counters are
+ * joined to, and the offsets at which text can be inserted. */
 
 #include <stdbool.h>
 
@@ -18,24 +18,26 @@ enum trace_category {
 	TRACE_END,    /* no event: the ']' that ends a list of events with a launch in it */
 };
 
-/* What a trace does not say is 0. */
+/* An event. Members that the trace does not have are 0. */
 struct trace_event {
 	enum trace_category category;
 	const char *name;
 	const char *thread; /* "pid":1,"tid":2 as the event has them */
 	double begin, us;
-	uint64_t at, args_at; /* offsets of what begins it, of the '}' that ends its arguments */
+	uint64_t at, args_at; /* offsets of the event's first character, and of the '}' that ends
+				 its arguments */
 	bool has_name, has_args, has_begin, has_duration;
-	bool empty;	      /* it has no arguments yet */
-	uint64_t correlation; /* launches are numbered by it in their order */
+	bool empty;	      /* the list of arguments is empty */
+	uint64_t correlation; /* correlation id; launches have rising ids */
 	unsigned device;
 };
 
-/* Calls it for each event of these categories, in the order of the file: kernels have a name and
- * arguments, launches, operators and ranges a begin and a length besides. What it returns other
- * than 0 ends the reading, and is returned.
+/* Calls on_event for each event of these categories, in the order of the file. Kernels have a name
+ * and arguments; launches, operators and ranges also have a begin and a length. If on_event returns
+ * other than 0, the reading ends with this result.
  *
- * 0, -ENOMEM, another negative errno of the file, or -EINVAL with why told when it is no trace, and
- * *ret_remedy where there is one; else it is left as it is. *ret_bytes: of the text. */
+ * Returns 0, -ENOMEM, another negative errno of the file, or -EINVAL if the file is no trace. Then
+ * why is filled, and *ret_remedy set if there is a remedy, and unchanged otherwise. *ret_bytes:
+ * length of the text. */
 int trace_read(gzFile text, int (*on_event)(const struct trace_event *event, void *userdata),
 	       void *userdata, uint64_t *ret_bytes, struct buf *why, const char **ret_remedy);

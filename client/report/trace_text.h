@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The text of a file, plain or compressed by gzip, read in pieces. Offsets are those of the text
- * before it was compressed. */
+/* Reads the text of a file, plain or compressed by gzip, in pieces. Offsets count bytes of the
+ * uncompressed text. */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <zlib.h>
 
-/* To be closed by gzclose_r(). NULL: see errno. A file that can be read only once is refused with
- * ESPIPE. */
+/* Opens the file; close it with gzclose_r(). NULL: errno says why. A file that cannot be read
+ * twice, as a pipe, is refused with ESPIPE. */
 gzFile trace_text_open(const char *path);
-/* The next piece begins at this offset. 0 or a negative errno. */
+/* Sets the offset of the next piece. 0 or a negative errno. */
 int trace_text_seek(gzFile text, uint64_t at);
 /* Returns how many bytes were read, fewer than n only at the end, or a negative errno: -EBADMSG if
  * compressed data are damaged or incomplete. */

@@ -14,7 +14,7 @@ struct view_options {
 	const char *figures;	    /* as fields_parse(); NULL: the usual ones */
 	const char *const *defines; /* the user's columns, as derived_define() takes them */
 	size_t n_defines;
-	uint64_t limit;	 /* rows; 0: all */
+	uint64_t limit;	 /* at most so many rows; 0: all */
 	bool skip_zero;	 /* leave out rows with nothing of their own but zeros,
 		    now and before */
 	bool base_units; /* bytes and ns instead of GB and ms */
@@ -24,13 +24,13 @@ struct view_options {
 	struct groups *against; /* finished, with the same keys; NULL: nothing is compared */
 };
 
-/* A measure, or what is derived of measures. */
+/* A measure, or a derived column. */
 struct view_column {
 	const char *name, *unit;
 	const struct measure *measure; /* NULL: it is derived */
 	const struct derived *derived; /* NULL: it is a measure */
-	size_t i;		       /* of the measure */
-	bool chosen;		       /* it is shown */
+	size_t i;		       /* index of the measure */
+	bool chosen;		       /* the column is shown */
 };
 
 struct view {
@@ -40,25 +40,24 @@ struct view {
 	struct derived_columns derived;
 	struct view_column *columns; /* measures, then derived ones */
 	size_t n_columns;
-	bool names_columns; /* the user did: they are shown whatever is known of them */
-	bool names_figures; /* and these */
+	bool names_columns; /* named by the user: they are shown even without known values */
+	bool names_figures; /* the user has named the figures */
 	unsigned fields;
 	bool nested, base_units, styled;
-	bool sampled;	    /* values have errors, because they are of samples */
+	bool sampled;	    /* values come from samples, so they have errors */
 	bool clocks_differ; /* in some row the two captures have times of different clocks, so the
 			       times have no change */
 	struct group **rows;
-	size_t n_rows;	/* all of them */
-	size_t n_shown; /* the first of them */
+	size_t n_rows;	/* number of rows */
+	size_t n_shown; /* rows that are shown, the first ones */
 	size_t n_zero;	/* rows left out because they are zero */
 	size_t n_held;	/* rows left out because they have no launches of their own */
 	const struct view_column *sorted_by; /* NULL: names or launches */
-	enum field sorted_field;	     /* of it */
-	bool hides_sort; /* table_print() shows no such figure, so the order of rows has no reason
-			    that one sees */
+	enum field sorted_field;	     /* figure of that column */
+	bool hides_sort; /* table_print() does not show the figure that rows are sorted by */
 	const struct groups *groups;
 	const struct groups *against; /* NULL: nothing is compared */
-	const size_t *of_against;     /* of each measure: its number there; SIZE_MAX: none */
+	const size_t *of_against;     /* number of each measure in against; SIZE_MAX: none */
 	const struct group *all;
 	struct texts own; /* rows that only the other capture has, and their numbers */
 };
@@ -70,16 +69,17 @@ void view_deinit(struct view *v);
 
 /* --- view_columns.c. Figures of a column in a row. */
 
-/* Is anything known of it, in some row? A column that the user named counts as known, but for the
+/* Is some row's value in the column known? A column that the user named counts as known, except the
  * time. */
 bool view_is_known(const struct view *v, const struct view_column *c);
-/* As fields_value(). A derived column has no more fields than its value, which is that of the
- * total, FIELD_ERROR, and those of a comparison. */
+/* As fields_value(). A derived column has only its value, which counts as the total, FIELD_ERROR,
+ * and the fields of a comparison. */
 double view_value(const struct view *v, const struct view_column *c, enum field field,
 		  const struct group *row);
-/* The value that is compared, with its error. */
+/* The value that comparisons use, with its error. */
 struct figure view_figure(const struct view_column *c, const struct group *row);
-/* Do some launches stand for others that were not sampled? Of derived columns only. */
+/* Does the value count launches that were not sampled, by what sampled ones did? Only for derived
+ * columns. */
 bool view_is_of_some(const struct view_column *c, const struct group *row);
 /* As fields_is_of_part(). */
 bool view_is_of_part(const struct view_column *c, const struct group *row);
