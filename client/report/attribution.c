@@ -2,18 +2,17 @@
 
 /* Joins records to scopes.
  *
- * Two tables of fixed size carry what is not in the scopes, so that memory does not grow with the
- * number of records:
+ * Two tables of fixed size hold what scopes do not, so that memory does not grow with the number of
+ * records:
  *
- * threads	where a thread's last record was, direct-mapped by (process, thread): which ranges
- *are still the same occurrences, a record says in relation to it. forwards	the forward scope of
- *a sequence number, direct-mapped by (process, number). Numbers count up, so a backward pass finds
- *the operators of its step as long as fewer than FORWARD_SLOTS of them lie between. Numbers of one
- *process may come from several threads; the range that was opened last has it then.
+ *	threads		the last record of each thread, direct-mapped by (process, thread); the
+ *			thread's next record says which ranges are still open
+ *	forwards	forward scopes, direct-mapped by (process, sequence number)
  *
- * Of the ranges that show the same number, the one that was opened last is the one whose node it
- * is: an operator shows the number that the next node will get, and calls the operator that makes
- * the node before another one can. */
+ * Sequence numbers count up, so a backward pass finds the operators of its step as long as fewer
+ * than FORWARD_SLOTS numbers lie between. If several ranges show the same number, also in several
+ * threads, the number belongs to the range that was opened last. An operator shows the number that
+ * the next node will get, and calls the operator that makes the node before any other can. */
 
 #include "client/report/attribution.h"
 
@@ -27,27 +26,28 @@ enum { MAX_DEPTH = 1 << 12, MAX_ENGINES = 4 };
 /* A range around a launch. */
 struct call_site {
 	const struct scope *scope; /* NULL: none */
-	int64_t seq;   /* of the innermost node in the backward pass, else of the innermost
-			  operator that shows one */
-	int64_t shown; /* by the innermost operator that shows one, -1 in a node itself */
-	const struct scope *called; /* the outermost operator around it that shows the same */
+	int64_t seq;   /* number of the innermost node in the backward pass, else of the innermost
+			  operator that shows a number */
+	int64_t shown; /* number that the innermost operator with a number shows; -1 in a node
+			  itself */
+	const struct scope *called; /* outermost operator around it that shows the number */
 	int64_t step;
 };
 
-/* An occurrence of autograd's engine. After running a node, and still in the node's range, the
- * engine sums gradients to the shape of their tensors and adds those of several uses. These
- * launches belong to the node. */
+/* An occurrence of autograd's engine. After a node has run, the engine sums gradients to the shape
+ * of their tensors, and adds up gradients of tensors that are used several times. These launches
+ * belong to the node. */
 struct engine {
 	unsigned depth;
-	int64_t seq; /* of its node */
+	int64_t seq; /* number of the engine's latest node */
 };
 
 struct thread {
 	unsigned process, thread;
 	bool is_used;
-	const struct gpuctr_site *site; /* of the last record */
+	const struct gpuctr_site *site; /* site of the last record */
 	struct call_site at;
-	struct engine engines[MAX_ENGINES]; /* that were open then */
+	struct engine engines[MAX_ENGINES]; /* engines that were open at the last record */
 	size_t n_engines;
 };
 
@@ -55,7 +55,7 @@ struct forward {
 	unsigned process, site; /* site 0: empty */
 	int64_t seq, step;
 	const struct scope *scope, *called;
-	unsigned launches[2]; /* fprop, bprop */
+	unsigned launches[2]; /* number of launches in fprop and bprop */
 };
 
 struct attributor {
@@ -90,7 +90,7 @@ static struct forward *find_forward(struct attributor *a, unsigned process, int6
 	return f && f->site && f->process == process && f->seq == seq ? f : NULL;
 }
 
-/* A range that has just been opened has this number from now on. */
+/* Notes that the number shown belongs to a range that has just been opened. */
 static void note_forward(struct attributor *a, unsigned process, const struct gpuctr_site *site,
 			 const struct call_site *at)
 {
@@ -106,7 +106,7 @@ static void note_forward(struct attributor *a, unsigned process, const struct gp
 }
 
 /* Sets the sequence number that is shown, and the outermost operator around the range that shows
- * the same. */
+ * the same number. */
 static void take_shown(struct call_site *at, enum gpuctr_site_kind kind, int64_t seq)
 {
 	bool again = at->called && at->shown == seq;
@@ -120,7 +120,7 @@ static void take_shown(struct call_site *at, enum gpuctr_site_kind kind, int64_t
 	}
 }
 
-/* The engine's occurrence at this depth, which is noted if it was not. */
+/* Finds the engine's occurrence at this depth, or adds it. NULL: there are too many. */
 static struct engine *find_engine(struct thread *t, unsigned depth)
 {
 	size_t i = 0;
@@ -157,7 +157,7 @@ static void take_seq(struct thread *t, const struct gpuctr_site *site, int64_t s
 	}
 }
 
-/* Goes from the range around, which is in t->at, into this one. */
+/* Updates t->at from the range around the site to the site's range. */
 static int enter(struct attributor *a, struct thread *t, const struct gpuctr_record *record,
 		 const struct gpuctr_site *site)
 {
@@ -172,15 +172,16 @@ static int enter(struct attributor *a, struct thread *t, const struct gpuctr_rec
 	take_seq(t, site, seq);
 	take_shown(at, site->kind, seq);
 	at->step = site->kind == GPUCTR_SITE_STEP ? number : at->step;
-	/* Operators in the backward pass, too: activations that are computed again there, and
-	 * second derivatives. */
+	/* Operators in the backward pass count too: they compute activations again, or second
+	 * derivatives. */
 	if (seq >= 0 && site->kind == GPUCTR_SITE_OPERATOR && site->depth >= record->opened) {
 		note_forward(a, record->process, site, at);
 	}
 	return 0;
 }
 
-/* The thread of the record, whose ranges are all new if it is not known. */
+/* Returns the thread of the record. If the thread was not known, all ranges of the record count as
+ * new. */
 static struct thread *find_thread(struct attributor *a, struct gpuctr_record *record)
 {
 	uint64_t hash = map_mix(map_mix(0, record->process), record->thread);
@@ -200,16 +201,16 @@ static struct thread *find_thread(struct attributor *a, struct gpuctr_record *re
 	return t;
 }
 
-/* Sets t->at. */
+/* Sets t->at to the innermost range of the record. */
 static int find_path(struct attributor *a, struct thread *t, const struct gpuctr_record *record)
 {
 	const struct gpuctr_site *path[MAX_DEPTH], *site = record->site;
 	size_t n = 0;
 	int r = 0;
 
-	/* Where sites are numbered, the record's own numbers count. */
+	/* With numbered sites the numbers may differ from those of the last record. */
 	if (site && site->n_numbers == 0 && site == t->site && record->opened == site->depth + 1) {
-		return 0; /* all is as at the last record */
+		return 0; /* nothing has changed since the last record */
 	}
 	t->at = (struct call_site){ .seq = -1, .shown = -1, .step = -1 };
 	t->site = site;
@@ -247,7 +248,7 @@ static void take_scope(struct attribution *what, const struct scope *scope)
 	what->direction = find_direction(scope);
 }
 
-/* Layer and step are those of the forward operator where the record's own ranges have none. */
+/* Takes layer and step from the forward operator if the record's own ranges have none. */
 static void take_forward(struct attribution *what, const struct scope *forward)
 {
 	what->forward = forward;

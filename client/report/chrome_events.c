@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The text of a trace's events, an event a line. Arguments of cuda_profiler_range are numbers and
- * nothing else, because HTA makes a column of each: values that are not known are left out, and
- * what is no counter has the prefix gpuctr:: in its name. Among the arguments of a kernel, which
- * are torch.profiler's, it is the counters that have the prefix. */
+/* Writes the events of a trace, one in each line. All arguments of cuda_profiler_range are numbers,
+ * because HTA makes a column of each. Unknown values are left out, and arguments that are no
+ * counters have the prefix gpuctr:: in their names. A kernel has torch.profiler's arguments, and
+ * there the counters have the prefix. */
 
 #include "client/report/chrome.h"
 
@@ -64,7 +64,7 @@ void chrome_write_head(struct chrome *c, struct buf *b)
 	const struct store_info *info = c->info;
 	struct json m = { b, true };
 
-	/* HTA looks for the rank as text, and wants the blank. */
+	/* HTA searches the text for the rank, and needs the blank. */
 	buf_printf(b,
 		   "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"rank\": "
 		   "%u},\n\"baseTimeNanoseconds\":%lld",
@@ -178,7 +178,7 @@ void chrome_write_names(struct chrome *c, struct buf *b, const struct track *tra
 	write_name(c, b, "thread_name", pid, track_tid(track, lane), "name", &name);
 }
 
-/* The tid of an event on the first lane that is free, which it takes. */
+/* Takes the first free lane for an event, and returns the lane's tid. */
 static uint64_t take_lane(struct chrome *c, struct buf *b, struct track *track, int64_t begin,
 			  int64_t length)
 {
@@ -221,7 +221,7 @@ static void add_range_name(struct json *m, const struct gpuctr_site *site,
 	m->b->failed |= text.failed;
 }
 
-/* As PyTorch's own traces name them. */
+/* The names of arguments are those of PyTorch's own traces. */
 static void add_arguments(struct json *m, const struct gpuctr_site *site, int64_t seq)
 {
 	json_begin(m, "args", '{');
@@ -231,7 +231,7 @@ static void add_arguments(struct json *m, const struct gpuctr_site *site, int64_
 	if (sizes_is_list(site->sizes)) {
 		json_key(m, "Input Dims");
 		buf_text(m->b, site->sizes);
-	} else if (*site->sizes) { /* of a text that was cut off, or is not PyTorch's */
+	} else if (*site->sizes) { /* the text was cut off, or is not PyTorch's */
 		json_text(m, "sizes", site->sizes);
 	}
 	json_end(m, '}');
@@ -277,7 +277,7 @@ void chrome_write_launch(struct chrome *c, struct buf *b, const struct gpuctr_re
 	struct json m =
 		begin_span(c, b, "cuda_runtime", c->process->process.pid, record->thread, at_us, 1);
 
-	/* HTA before 0.3 wants just this name, of each. */
+	/* HTA before 0.3 needs exactly this name for each launch. */
 	json_word(&m, "name", "cudaLaunchKernel");
 	json_begin(&m, "args", '{');
 	json_u64(&m, "correlation", record->correlation);
@@ -337,7 +337,7 @@ void chrome_write_counters(struct chrome *c, struct buf *b, struct track *track,
 	json_end(&m, '}');
 }
 
-/* Microseconds with three decimals. */
+/* Adds a time in microseconds, with three decimals. */
 static void add_exact(struct json *m, const char *key, int64_t ns)
 {
 	unsigned rest = (unsigned)(ns % 1000);
@@ -358,7 +358,7 @@ static void add_launch_arguments(const struct chrome *c, struct json *m,
 	json_u64(m, "correlation", record->correlation);
 	json_u32s(m, "grid", record->grid, 3);
 	json_u32s(m, "block", record->block, 3);
-	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) { /* as torch.profiler names them */
+	if (record->kind == GPUCTR_LAUNCH_GRAPH_KERNEL) { /* names of torch.profiler's */
 		json_u64(m, "graph id", record->graph);
 		json_u64(m, "graph node id", record->graph_node);
 	}
@@ -376,7 +376,7 @@ static void add_launch_arguments(const struct chrome *c, struct json *m,
 	json_end(m, '}');
 }
 
-/* False: it was before the trace begins. */
+/* Sets the time since the trace began. False: the time is before that. */
 static bool find_since(const struct chrome *c, int64_t at_ns, int64_t *ret_ns)
 {
 	return !__builtin_sub_overflow(at_ns, c->base_ns, ret_ns) && *ret_ns >= 0;
@@ -428,7 +428,7 @@ void chrome_write_mark(struct chrome *c, struct buf *b, const struct gpuctr_mark
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-/* The process is one that has the device. */
+/* Finds a process that has the device, for the pid. */
 static bool find_device(const struct chrome *c, const char *uuid, uint64_t *ret_pid)
 {
 	for (size_t i = 0; i < c->info->n_processes; i++) {
@@ -478,7 +478,7 @@ static void write_counter(struct chrome *c, struct buf *b, uint64_t pid, const c
 	json_end(&m, '}');
 }
 
-/* A counter keeps its value until the next event, so what stays the same is not written again. */
+/* A counter keeps its value until the next event, so unchanged values are not written again. */
 void chrome_write_samples(struct chrome *c, struct buf *b, const struct store_samples *samples)
 {
 	const struct gpuctr_plan *plan = &c->info->plan;

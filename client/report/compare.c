@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows of two captures side by side: by their labels, whose numbers are brought into the order of
- * our measures. A time is compared with one of the same clock only: the length of a range is longer
- * than the kernel in it, by about as much as a short kernel takes. */
+/* Puts the rows of two captures side by side. Rows with the same labels are compared; the values of
+ * the other capture are brought into the order of our measures. Times are only compared if they
+ * come from the same clock, because a range is longer than the kernel in it, by about the length of
+ * a short kernel. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "client/report/view.h"
 
-/* Labels of two captures are different pointers. */
+/* Hashes the texts, because equal labels of two captures are different pointers. */
 static uint64_t hash_row(const struct group *row, unsigned n)
 {
 	uint64_t hash = n;
@@ -48,11 +49,11 @@ static bool same_measure(const struct measure *a, const struct measure *b)
 struct other {
 	const struct measure *measures;
 	size_t n_measures;
-	size_t *number; /* of each measure of ours: among these; SIZE_MAX: there is none */
+	size_t *number; /* for each measure of ours its index in measures; SIZE_MAX: none */
 	bool same_flops;
 };
 
-/* Each of a's counters is one of b's. */
+/* Is each counter of a one of b's? */
 static bool are_among(const struct sum *a, const struct measure *of_a, const struct sum *b,
 		      const struct measure *of_b)
 {
@@ -90,7 +91,8 @@ static struct other open_other(struct view *v, struct groups *against)
 	return o;
 }
 
-/* errors: NULL: there are none. False: out of memory. */
+/* Replaces *errors by a copy in the order of our measures, unless it is NULL. False: out of memory.
+ */
 static bool translate_errors(struct view *v, const struct other *o, const double **errors)
 {
 	double *copy = *errors ? texts_take(&v->own, v->n_measures * sizeof(*copy)) : NULL;
@@ -107,7 +109,7 @@ static bool translate_errors(struct view *v, const struct other *o, const double
 	return true;
 }
 
-/* The numbers of a row of the other capture in the order of our measures. */
+/* Copies a row of the other capture, with the values in the order of our measures. */
 static const struct group *translate(struct view *v, const struct group *row, const struct other *o)
 {
 	struct group *copy = group_new(&v->own, v->n_measures), fresh;
@@ -141,7 +143,7 @@ static const struct group *translate(struct view *v, const struct group *row, co
 	return copy;
 }
 
-/* Makes a row for one that only the other capture has; its own figures are zero. */
+/* Makes a row for one that only the other capture has. The new row's own figures are zero. */
 static struct group *gone_row(struct view *v, const struct group *before)
 {
 	struct group *row = group_new(&v->own, v->n_measures);
@@ -185,7 +187,7 @@ static int join(struct view *v, struct groups *against, const struct other *o)
 	return result;
 }
 
-/* Compares totals unless `figures` asks for means, which compare what one launch does. */
+/* Compares totals, unless `figures` asks for means, which are per launch. */
 static bool choose_fields(struct view *v, bool chosen, struct buf *why)
 {
 	unsigned fields = chosen ? v->fields : FIELD_BIT(FIELD_TOTAL);

@@ -2,9 +2,9 @@
 
 /* The table of derived columns, and their expressions as statements of SQLite. A statement has no
  * table: names in the expression become parameters, to which derived_value.c binds the sums of a
- * row. A column that an expression uses stands in it as text, so that all of it is of the same
- * launches. The connection is in memory, and an expression can read no file and call nothing that
- * does. */
+ * row. A column that an expression uses is replaced by its own expression, so that all sums are of
+ * the same launches. The connection is in memory, and an expression can read no file and call
+ * nothing that does. */
 
 #include "client/report/derived.h"
 
@@ -19,11 +19,11 @@
 
 enum { EXPRESSION_BYTES_MAX = 16 * 1024, BLOB_BYTES_MAX = 64 * 1024 };
 
-/* A row whose names are not all there is left out. */
+/* The built-in columns. A column is left out if the measures lack a name in it. */
 static const struct row {
 	const char *name, *unit, *expression;
-	const char *unless; /* left out where this one is there */
-	bool of_several;    /* operations: left out where one counter alone counts them */
+	const char *unless; /* the column is left out if this one exists */
+	bool of_several;    /* of operations: left out if a single counter counts them */
 } rows[] = {
 	{ "dram_bandwidth", "byte/second", "bytes / time" },
 	{ "dram_read_bandwidth", "byte/second", "dram__bytes_read / time", "dram_bandwidth" },
@@ -45,12 +45,12 @@ static_assert(sizeof(rows) / sizeof(rows[0]) <= DERIVED_BUILT_IN_MAX, "each row 
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* An expression on its way to SQL. */
+/* An expression that is being translated to SQL. */
 struct compilation {
 	struct derived_columns *columns;
 	struct derived *column;
 	struct buf sql;
-	struct buf *why; /* NULL: nobody asks */
+	struct buf *why; /* NULL: no reason is wanted */
 };
 
 static bool refuse(struct compilation *c, const char *what, const char *text, size_t n)
@@ -169,7 +169,7 @@ static bool add_part(struct compilation *c, const char *expression)
 	return ok;
 }
 
-/* Words that are no names are SQL's: keywords and functions. */
+/* Adds a name, or a word of SQL's: a keyword or a function. */
 static bool add_word(struct compilation *c, const char *name, size_t n)
 {
 	size_t measure = find_measure(c->columns, name, n);
@@ -225,7 +225,7 @@ static bool add_expression(struct compilation *c, const char *text)
 		} else if (strchr(operators, *text)) {
 			n = 1;
 			buf_char(&c->sql, *text);
-			/* Two of them, or one and a star, would begin a comment. */
+			/* Two of these in a row, or "/" with a star, would begin a comment. */
 			buf_text(&c->sql, *text == '-' || *text == '/' ? " " : "");
 		} else {
 			return refuse(c, "an expression ends before '", text, strlen(text));
@@ -290,7 +290,8 @@ static int prepare(struct compilation *c)
 	return 0;
 }
 
-/* The group that a measure had its turns in, with those before; 0: none, SIZE_MAX: several. */
+/* Combines the groups in which the measures so far had their turns with that of m. 0: none,
+ * SIZE_MAX: several. */
 static size_t join(const struct measure *m, size_t group)
 {
 	return m->turn == 0 || m->turn == group ? group : group == 0 ? m->turn : SIZE_MAX;
@@ -311,7 +312,7 @@ static bool is_joined(const struct derived_columns *c, const struct derived *d)
 	return group == SIZE_MAX;
 }
 
-/* Adds the column, whose texts c owns. 0, -ENOMEM or -EINVAL. */
+/* Adds the column; c owns its texts. 0, -ENOMEM or -EINVAL. */
 static int add(struct derived_columns *c, const struct derived *column, struct buf *why)
 {
 	struct compilation x = { c, &c->items[c->n], .why = why };
@@ -412,7 +413,7 @@ static size_t blanks(const char *text)
 	return strspn(text, " \t");
 }
 
-/* "NAME[UNIT]=EXPRESSION" in its parts. */
+/* Splits "NAME[UNIT]=EXPRESSION". */
 static bool split(struct derived_columns *c, const char *text, struct derived *ret)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";

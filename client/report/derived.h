@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Columns that are computed from measured ones. Each is a row of a table: name, unit, and an
- * expression in SQL over the sums of a report's row. The bandwidth of ten kernels is all their
- *bytes divided by all their time; a derived value is never averaged.
+/* Columns that are computed from measured columns. Each is a row of a table: name, unit, and an SQL
+ * expression over the sums of a report's row. A derived value is never averaged: the bandwidth of
+ * ten kernels is the sum of their bytes divided by the sum of their times.
  *
  *	derived_init(&c, measures, n);			// those that these measures allow
  *	derived_define(&c, "per_launch[byte] = bytes / launches", &why);
  *	value = derived_value(derived_named(&c, "per_launch"), row);
  *	derived_deinit(&c);
  *
- * Names in an expression are metrics (which may go without ".sum"; of what does not add up the
- *mean), derived columns that are there already, and
+ * Names in an expression are metrics (a name may omit ".sum"; a metric that does not add up stands
+ * for its mean), derived columns that exist already, and
  *
  *	time		seconds
  *	launches	with those nested in the row
@@ -21,8 +21,8 @@
  *	peak_time	what tensor cores need for the operations, each in its precision, in seconds
  *	flop_time	the time of the launches whose operations are known, in seconds
  *
- * An expression over time or a peak takes its sums from launches whose time is known, any other
- *from all. A sum that does not have all of these is not known, and neither is the value. */
+ * An expression with a time or a peak takes its sums from launches whose time is known, any other
+ * expression from all launches. If a sum lacks one of these launches, the value is not known. */
 
 #include "client/report/fields.h"
 #include "client/report/peaks.h"
@@ -36,10 +36,10 @@ enum {
 	DERIVED_WORDS = 6,
 };
 
-/* derived_value.c says what each is in a row. */
+/* derived_value.c computes the value of each in a row. */
 struct derived_operand {
 	enum derived_quantity {
-		DERIVED_SUM, /* of the measure, or its mean */
+		DERIVED_SUM, /* sum or mean of the measure */
 		DERIVED_LAUNCHES,
 		DERIVED_PEAK_BYTES,
 		DERIVED_PEAK_TIME,
@@ -48,11 +48,11 @@ struct derived_operand {
 	size_t measure;
 };
 
-/* What names beside metrics and columns stand for. */
+/* A name in expressions that is neither a metric nor a column. */
 struct derived_word {
 	const char *name;
 	enum derived_quantity quantity;
-	const char *expression; /* of a sum of several measures; else NULL */
+	const char *expression; /* of a word for several measures: their sum; else NULL */
 	bool of_flops;
 };
 
@@ -64,10 +64,10 @@ struct derived {
 	size_t n_operands;
 	const struct measure *measures;
 	const struct sums *sums;
-	bool timed;	 /* the expression is over time or a peak */
-	bool of_flops;	 /* it is over floating-point operations */
-	bool of_counted; /* of samples: the sum of what is known, as a metric's */
-	bool joined; /* its measures took turns in different groups, so no launch has all of them */
+	bool timed;	 /* the expression contains time or a peak */
+	bool of_flops;	 /* it contains floating-point operations */
+	bool of_counted; /* of samples: sums are those of launches with a value, as for metrics */
+	bool joined;	 /* its measures took turns in different groups: no launch has all */
 };
 
 struct derived_columns {
@@ -76,13 +76,13 @@ struct derived_columns {
 	const struct measure *measures; /* borrowed */
 	size_t n_measures;
 	struct sums *sums;
-	struct derived_word words[DERIVED_WORDS]; /* those that the measures allow */
+	struct derived_word words[DERIVED_WORDS]; /* words that the measures allow */
 	size_t n_words;
 	struct sqlite3 *db;
 	struct texts texts;
 };
 
-/* 0 or -ENOMEM. To be deinitialised in either case. */
+/* 0 or -ENOMEM. The caller calls derived_deinit() in either case. */
 int derived_init(struct derived_columns *c, const struct measure *measures, size_t n);
 void derived_deinit(struct derived_columns *c);
 
@@ -90,7 +90,7 @@ void derived_deinit(struct derived_columns *c);
  * says what is wrong. */
 int derived_define(struct derived_columns *c, const char *definition, struct buf *why);
 
-/* NULL: it is not there. */
+/* NULL: there is no such column. */
 const struct derived *derived_named(const struct derived_columns *c, const char *name);
 
 /* --- derived_value.c. NaN: not known. */
@@ -99,8 +99,8 @@ double derived_value(const struct derived *d, const struct group *group);
 /* The value with its standard error. */
 struct figure derived_figure(const struct derived *d, const struct group *group);
 
-/* The number of launches whose values were not sampled: what the others did in their time stands
- * for them. 0 where values were counted. */
+/* The number of launches without sampled values, for which the rates of the other launches stand. 0
+ * where values were counted. */
 uint64_t derived_unsampled(const struct derived *d, const struct group *group);
 /* As fields_is_of_part(). */
 bool derived_is_of_part(const struct derived *d, const struct group *group);

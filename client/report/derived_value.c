@@ -9,7 +9,7 @@
 
 /* --- operands -------------------------------------------------------------------------------- */
 
-/* The launches that the column's sums are of, and these sums. */
+/* The sums that the column uses: of launches whose time is known, or of all launches. */
 static const struct part *parts_of(const struct derived *d, const struct group *group)
 {
 	return d->timed ? group->timed : group->total;
@@ -20,8 +20,9 @@ static uint64_t launches_of(const struct derived *d, const struct group *group)
 	return d->timed ? group->timed[MEASURE_TIME].n : group->total_calls;
 }
 
-/* Of samples the shortest kernels have no value: where some have one, what these did in their time
- * stands for all. NaN: no launch has one, or, of counted values, some have none. */
+/* The sum of a measure. Where values are sampled, the shortest kernels have none: the rate of the
+ * launches with a value then stands for all launches. NaN: no launch has a value, or, where values
+ * are counted, some launch has none. */
 static double sum_of(const struct derived *d, size_t measure, const struct group *group)
 {
 	const struct part *part = &parts_of(d, group)[measure], *timed = &group->timed[measure];
@@ -39,7 +40,7 @@ static double sum_of(const struct derived *d, size_t measure, const struct group
 	return timed->ns > 0 ? timed->sum / timed->ns * group->timed[MEASURE_TIME].sum : NAN;
 }
 
-/* Of what does not add up the mean is taken; times are in seconds. */
+/* The sum, or the mean if the measure does not add up. Times are in seconds. */
 static double value_of_measure(const struct derived *d, size_t i, const struct group *group)
 {
 	double sum = sum_of(d, i, group);
@@ -120,8 +121,8 @@ double derived_value(const struct derived *d, const struct group *group)
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* The standard error of an operand by its value. A time is exact; a mean and what has a peak of
- * its own for each precision have none that is known. */
+/* The standard error of an operand, divided by its value. A time is exact. The errors of means, and
+ * of times at the peaks of several precisions, are not known. */
 static double relative_error(const struct derived *d, const struct derived_operand *o,
 			     const struct group *group)
 {
@@ -137,8 +138,8 @@ static double relative_error(const struct derived *d, const struct derived_opera
 	return error > 0 ? error / fabs(group->total[o->measure].sum) : 0;
 }
 
-/* The errors of operands are independent: that of the value is the root of the sum of their
- * squares, each by how much the value changes with its operand. */
+/* The errors of operands are independent. So the error of the value is the root of a sum of
+ * squares, one for each operand: its error times the slope of the value over the operand. */
 struct figure derived_figure(const struct derived *d, const struct group *group)
 {
 	static const double step = 1e-5;
@@ -163,7 +164,8 @@ struct figure derived_figure(const struct derived *d, const struct group *group)
 	return (struct figure){ .value = value, .error = isnan(value) ? NAN : error };
 }
 
-/* Of how many launches a measure was not sampled, though it was of others. */
+/* The number of launches for which a measure was not sampled; 0 if it was sampled for none at all.
+ */
 static uint64_t lacking(const struct derived *d, size_t measure, const struct group *group)
 {
 	uint64_t n = parts_of(d, group)[measure].n, launches = launches_of(d, group);

@@ -12,10 +12,10 @@
 
 #include "client/report/groups_internal.h"
 
-/* Of a leaf: the sums of errors, or of squares where records are like no other; one for each
- * measure that was known then. */
+/* Errors of a leaf's records with one number of likeness. sums has, for each measure known then,
+ * the sum of errors, or for number 0 (records like no other) the sum of squares. */
 struct alike {
-	struct alike *next; /* of the leaf */
+	struct alike *next; /* next of the same leaf */
 	const struct leaf *leaf;
 	uint64_t capture;
 	uint32_t number; /* gpuctr_record.alike */
@@ -74,7 +74,7 @@ int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_recor
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Those that are alike follow each other; those like no other are last. */
+/* Sorts alike entries next to each other, and entries of records like no other last. */
 static int compare_alike(const void *a, const void *b)
 {
 	const struct alike *x = *(struct alike *const *)a, *y = *(struct alike *const *)b;
@@ -93,8 +93,8 @@ static bool are_alike(const struct alike *a, const struct alike *b)
 	return a->number && a->number == b->number && a->capture == b->capture;
 }
 
-/* Only the marked rows, and these without nested ones: or all. Returns the number; all NULL: counts
- * them. */
+/* Collects the entries of all row_leaves or, if marked, of marked rows without their nested rows.
+ * Returns the number of entries. If all is NULL, only counts them. */
 static size_t gather(const struct row_leaf *row_leaves, size_t n, bool marked, struct alike **all)
 {
 	size_t found = 0;
@@ -115,7 +115,7 @@ static size_t gather(const struct row_leaf *row_leaves, size_t n, bool marked, s
 	return found;
 }
 
-/* By measure. False: out of memory. */
+/* Sets the error of each measure. False: out of memory. */
 static bool add_up(const struct groups *g, const struct row_leaf *row_leaves, size_t n, bool marked,
 		   double *errors)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Leaves to rows. A leaf is merged into the row it is in, and its sums go to the totals of that row
- * and of every row around it: once each, though a scope may be within one of the same name. */
+/* Makes rows of leaves. A leaf is merged into its row, and its sums go to the totals of that row
+ * and of all rows around it. Each row gets the leaf once, even if a scope lies within a scope of
+ * the same name. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static const char *scope_label(enum key key, const struct scope *scope)
 	return key == KEY_NVTX ? scope->path : key == KEY_OP ? scope->name : scope->layer;
 }
 
-/* The scope that stands for this one: paths are cut at a depth. */
+/* Returns the scope at which the path is cut, if the key has a depth, else the scope itself. */
 static const struct scope *cut_scope(const struct groups *g, const struct scope *scope)
 {
 	unsigned depth = g->keys.nvtx_depth;
@@ -101,7 +102,7 @@ static const struct scope *cut_scope(const struct groups *g, const struct scope 
 	return scope;
 }
 
-/* The nearest scope around this one that is a row. */
+/* The nearest scope around this one that has a row. */
 static const struct scope *outer_scope(enum key key, const struct scope *scope)
 {
 	scope = scope->parent;
@@ -134,7 +135,7 @@ static struct group *row_of(struct groups *g, const struct leaf *leaf, const str
 
 /* --- adding up ------------------------------------------------------------------------------- */
 
-/* Sums of leaves whose metrics took turns come later (kinds.c). */
+/* kinds.c adds the sums of leaves whose metrics took turns later. */
 static void add_self(const struct groups *g, struct group *row, const struct leaf *leaf)
 {
 	for (size_t i = 0; i < g->n_measures; i++) {
@@ -169,7 +170,8 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 	}
 }
 
-/* Sums of metrics in turns, and errors, are those of all leaves of a row. */
+/* Notes a leaf of a row, for errors and for sums of metrics that take turns: these need all leaves
+ * of the row. */
 static bool add_row_leaf(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
 {
 	if (!g->sampled && !g->turns) {
@@ -225,7 +227,7 @@ static bool fold(struct groups *g, const struct leaf *leaf, struct group **seen)
 	return add_row_leaf(g, g->all, leaf, true) && add_row_leaf(g, g->all, leaf, false);
 }
 
-/* By row, self and kind: the order in which kinds are added up is that of their records. */
+/* Sorts by row, self and kind, so that kinds are added up in the order of their first records. */
 static int compare(const void *a, const void *b)
 {
 	const struct row_leaf *x = a, *y = b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What groups know before records come: the columns of their captures, and processes with their
+/* What groups learn before the first record: the columns of captures, and processes with their
  * devices. groups_records.c takes the records, fold.c makes rows of them. */
 
 #include "client/report/groups_internal.h"
@@ -150,13 +150,13 @@ static int take_column(struct groups *g, const struct gpuctr_column *column, siz
 	}
 	if (g->takes_turns && strcmp(column->name, "gpu__time_duration.sum") == 0) {
 		g->measures[MEASURE_TIME].turn =
-			column->group + 1; /* times are lengths of ranges */
+			column->group + 1; /* the time is then the length of a range */
 	}
 	*ret = i;
 	return 0;
 }
 
-/* A capture may bring counters that those before did not have. */
+/* Makes room for counters that earlier captures did not have. */
 static bool grow_stats(struct groups *g, size_t from)
 {
 	for (size_t i = 0; i < g->n_leaves && from < g->n_measures; i++) {
@@ -331,7 +331,7 @@ static struct groups_process *add_process(struct groups *g, unsigned process)
 	return p;
 }
 
-/* "rank 3"; "" where it is not said. NULL: out of memory. */
+/* "rank 3"; "" without a claim. NULL: out of memory. */
 static const char *add_claim(struct groups *g, const char *what, const char *value)
 {
 	struct buf b = { 0 };

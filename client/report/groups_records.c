@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A record to its leaf: a few additions. */
+/* Adds a record to its leaf. */
 
 #include <errno.h>
 #include <math.h>
 
 #include "client/report/groups_internal.h"
 
-/* What the operations of a launch take at the peaks of their precisions. NaN: not known of one.
- * Operations that are not known themselves are left out: their sum is not known either, or is of
- * the other launches alone. */
+/* The time that the operations of a launch take at the peaks of their precisions. NaN: a peak is
+ * not known. Unknown counts of operations are left out: sums of operations leave them out as well,
+ * or are not known. */
 static double find_peak_ns(const struct groups *g, const struct gpuctr_record *record,
 			   const struct groups_device *device)
 {
@@ -31,14 +31,15 @@ static double find_peak_ns(const struct groups *g, const struct gpuctr_record *r
 	return ns;
 }
 
-/* What the memory could have moved in the time of the launch. NaN: not known. */
+/* Bytes that the memory could have moved in the time of the launch. NaN: not known. */
 static double peak_bytes_of(const struct gpuctr_record *record, const struct groups_device *device)
 {
 	return device && device->bytes_a_ns > 0 ? (double)record->duration_ns * device->bytes_a_ns
 						: NAN;
 }
 
-/* Operations in turns have no peak: a launch has some of them. */
+/* Where counters of operations take turns a launch has only some of them, so the time at the peak
+ * is not known. */
 static void add_to_kind(const struct groups *g, struct leaf *leaf,
 			const struct gpuctr_record *record, const struct groups_device *device)
 {

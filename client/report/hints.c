@@ -2,8 +2,8 @@
 
 /* Seven rules, each with its measured value, the limit and a remedy.
  *
- * Of a kernel in one launch shape that takes 5 % of the time or more the first that applies is
- * told:
+ * For a kernel in one launch shape that takes at least 5 % of the time, the first rule that applies
+ * gives a hint:
  *
  * memory	the kernel reaches 60 % of the memory's peak: fewer bytes make it faster
  * few blocks	most launches have fewer blocks than the device has multiprocessors, so that some of
@@ -12,13 +12,13 @@
  *		this line at 60 %. A range lasts longer than its kernel, so its time shows no
  *		latency
  *
- * Of an operator that takes 5 % of the time, and is a matrix product or a convolution:
+ * For an operator that takes at least 5 % of the time and is a matrix product or a convolution:
  *
  * unused	its operations on tensor cores were counted, and it has none
  * dimension	it uses tensor cores, which work in blocks of 8, and 8 does not divide a dimension
  *
- * The first convolution of a network for images, with 3 channels, is neither: the libraries have
- * kernels for it. Of the program:
+ * The first convolution of a network for images, with 3 channels, gives neither hint, because the
+ * libraries have kernels for it. For the program:
  *
  * launches	the GPU waits half of the time for the next kernel, in pauses so short that nothing
  *		but the launch is in them. Measuring in ranges makes pauses of its own */
@@ -37,13 +37,13 @@
 
 enum {
 	NAME_WIDTH = 48,
-	TIME_PERCENT = 5,   /* of all time, to be worth a hint */
-	ROOF_PERCENT = 60,  /* of a roof, to be bound by it */
-	SMALL_PERCENT = 20, /* of all time, for all kernels with few blocks together */
-	PAUSE_PERCENT = 50, /* of the time of kernels and pauses */
+	TIME_PERCENT = 5,   /* least share of all time that gives a hint */
+	ROOF_PERCENT = 60,  /* least share of a peak that counts as bound by it */
+	SMALL_PERCENT = 20, /* least share of all time, for all kernels with few blocks together */
+	PAUSE_PERCENT = 50, /* share of pauses in the time of kernels and pauses */
 	PAUSE_NS_MAX = 100 * 1000,
 	PAUSES_MIN = 100,
-	IMAGE_CHANNELS = 4, /* at most: red, green, blue and alpha */
+	IMAGE_CHANNELS = 4, /* most channels of images: red, green, blue and alpha */
 	DIMENSIONS_MAX = 8,
 };
 
@@ -51,21 +51,21 @@ enum { LABEL_KERNEL, LABEL_SHAPE };
 
 /* Pauses between kernels that were launched one after the other. */
 struct pace {
-	unsigned process, device; /* of the last one */
+	unsigned process, device; /* of the last kernel */
 	uint64_t index;
-	int64_t end_ns; /* of all until it */
+	int64_t end_ns; /* latest end of the kernels so far */
 	uint64_t n;
 	double busy_ns, paused_ns;
 };
 
 struct hints {
 	struct groups *groups;
-	struct view kernels; /* of these groups, by time */
+	struct view kernels; /* view of the groups, sorted by time */
 	struct pace pace;
 	struct hint items[HINTS_MAX];
-	const struct group *rows[HINTS_MAX]; /* of items; NULL: of no kernel */
+	const struct group *rows[HINTS_MAX]; /* row of each item; NULL: no kernel */
 	size_t n, n_left_out;
-	struct texts texts; /* of items */
+	struct texts texts; /* texts of items */
 };
 
 /* --- captures -------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ struct hints *hints_free(struct hints *h)
 	return NULL;
 }
 
-/* Kernels of a graph follow each other without launches. */
+/* Pauses within a graph do not count: the program does not launch its kernels one by one. */
 static void add_pause(struct pace *p, const struct gpuctr_record *record)
 {
 	int64_t end_ns = record->start_ns + record->duration_ns;
@@ -131,7 +131,7 @@ void hints_record(struct hints *h, const struct gpuctr_record *record)
 
 /* --- hints ----------------------------------------------------------------------------------- */
 
-/* Adds a hint unless it exists already. row NULL: of no kernel. */
+/* Adds a hint unless it exists already. row: NULL if the hint is about no kernel. */
 static int add_hint(struct hints *h, const struct group *row, struct buf *name, struct buf *text)
 {
 	struct hint hint = { texts_add_string(&h->texts, buf_string(name)), NULL,
@@ -162,7 +162,7 @@ static bool takes_time(const struct group *row, const struct group *all)
 
 /* --- kernels --------------------------------------------------------------------------------- */
 
-/* In percent. NaN: not known. */
+/* Value of a derived column in percent. NaN: not known. */
 static double part_of_peak(const struct view *v, const char *column, const struct group *row)
 {
 	const struct derived *d = derived_named(&v->derived, column);
@@ -170,8 +170,8 @@ static double part_of_peak(const struct view *v, const char *column, const struc
 	return d ? derived_value(d, row) : NAN;
 }
 
-/* "moves 515 MB (4% of all) in 913 us, at 11% of the memory's peak: ". The time of launches of
- * which nobody knows the bytes is told apart. */
+/* Appends "moves 515 MB (4% of all) in 913 us, at 11% of the memory's peak: ". The time of launches
+ * with unknown bytes is shown apart. */
 static void add_traffic(const struct view *v, const struct group *row, double memory, struct buf *b)
 {
 	const struct sum *sum = &v->derived.sums->bytes;
@@ -249,8 +249,8 @@ static bool is_product(const struct scope *op)
 	return is;
 }
 
-/* Reads the next of "[64,3,224,224] [64,3,7,7]". Returns how many dimensions it has; *at is NULL
- * behind the last. */
+/* Reads the next list of "[64,3,224,224] [64,3,7,7]". Returns how many dimensions it has. *at is
+ * NULL when there is no further list. */
 static size_t read_size(const char **at, unsigned long dims[DIMENSIONS_MAX])
 {
 	size_t n = 0;
@@ -265,9 +265,9 @@ static size_t read_size(const char **at, unsigned long dims[DIMENSIONS_MAX])
 	return n;
 }
 
-/* What is multiplied and added up: of convolutions the channels, of others rows and columns.
- * Returns the first such dimension that 8 does not divide; 0: none, or the channels are those of
- * images. */
+/* Checks the dimensions over which products are summed: channels of convolutions, else rows and
+ * columns. Returns the first one that 8 does not divide, or 0. *ret_images: an input has the
+ * channels of images. */
 static unsigned long odd_dimension(const struct scope *op, bool *ret_images)
 {
 	bool is_convolution = strstr(op->name, "conv") != NULL;
@@ -288,8 +288,8 @@ static unsigned long odd_dimension(const struct scope *op, bool *ret_images)
 	return odd;
 }
 
-/* By counts of tensor cores in the row's own launches. What is within three errors of nothing may
- * be nothing. */
+/* Judges by the counts of tensor cores in the row's own launches. A sampled count within three
+ * errors of zero may be zero. */
 static enum tensor_use {
 	TENSOR_UNKNOWN,
 	TENSOR_UNUSED,
@@ -320,7 +320,8 @@ static bool has_key(const struct view *v, enum key key)
 	return has;
 }
 
-/* Rows by kernel are of a part of what an operator launches, and may well use no tensor cores. */
+/* Rows by kernel get no hint of unused tensor cores: one kernel of an operator may well use none.
+ */
 static int judge_operator(struct hints *h, const struct view *v, const struct group *row)
 {
 	bool images = true;

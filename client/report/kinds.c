@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Launches that have their kernel and launch shape in common. Where metrics take turns, a launch
- * has those of one group, and what it would have had of the others is taken from launches of its
- * kind: from those in the same row, or, where none of these had the metric, from all of the kind.
- * So the sum of a metric in a row is, for each kind, the mean of the launches that had it times the
- * kind's launches in the row. A kind of which no launch had the metric is left out of the sum,
- * which then is of the others alone. The same holds for the time, which may be one of the metrics
- * (the length of a range).
+/* Kinds: launches of the same kernel and launch shape. Where metrics take turns, a launch has
+ * metrics of one group only. What it would have had of the other metrics is estimated from launches
+ * of its kind in the same row or, if none of these had the metric, from all launches of the kind.
+ * So the sum of a metric in a row is, for each kind, the mean of the launches that had the metric
+ * times the number of the kind's launches in the row. Kinds without the metric are left out of the
+ * sum. The same holds for the time, which may be one of the metrics (the length of a range).
  *
- * All launches together are a row as well, and have the same sums whatever the keys are. Other rows
- * add up to them where no kind is in several rows, and nearly so elsewhere: each row is of its own
- * launches.
+ * All launches together are a row as well, and its sums do not depend on the keys. The sums of
+ * other rows add up to these exactly if no kind is in several rows, and nearly otherwise, because
+ * each row is computed from its own launches.
  *
- * A leaf is of one kind. fold.c notes which rows a leaf is in, and the sums follow when all leaves
- * belong to rows. */
+ * A leaf has one kind. fold.c notes the rows of each leaf; the sums are computed once all leaves
+ * have rows. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static struct kind *new_kind(struct groups *g, const struct kind_key *key)
 	if (!kind) {
 		return NULL;
 	}
-	memcpy(&kind->key, key, sizeof(*key)); /* compared with what lies between the members */
+	memcpy(&kind->key, key, sizeof(*key)); /* is_kind() compares the padding too */
 	kind->number = g->n_kinds++;
 	kind->n_measures = g->n_measures;
 	kind->sums = texts_take(&g->texts, g->n_measures * sizeof(*kind->sums));
@@ -55,7 +54,7 @@ struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record, co
 	struct kind *kind;
 	uint64_t hash;
 
-	memset(&key, 0, sizeof(key)); /* and what lies between the members */
+	memset(&key, 0, sizeof(key)); /* clears the padding too */
 	key.kernel = kernel;
 	key.capture = g->n_captures;
 	key.process = record->process;
@@ -74,7 +73,7 @@ struct kind *kinds_find(struct groups *g, const struct gpuctr_record *record, co
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* What n launches had, for all of them: the same for each if it was so for these. */
+/* Scales a sum of n launches up to all launches. */
 static double scale(double value, uint64_t n, uint64_t all)
 {
 	return value / (double)n * (double)all;
@@ -112,7 +111,7 @@ static void add_sums(const struct groups *g, const struct row_leaf *leaves, size
 	}
 }
 
-/* Of the launches of one kind in a row. */
+/* Adds the launches of one kind to their row. */
 static void add_kind(const struct groups *g, const struct row_leaf *leaves, size_t n)
 {
 	const struct kind *kind = leaves[0].leaf->kind;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Finds the labels of a launch, and the leaf with these labels. Labels are interned, so that equal
- * labels are the same pointer. What was found is kept by the launch's number, so that its next
- * records cost nothing but a step's label and leaf, where the step is a key. */
+ * labels are the same pointer. The results are kept by the launch's number: for its next records
+ * only the step is looked up, if the step is a key. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "proto/base/array.h"
 #include "proto/base/site_name.h"
 
-/* Of a record's start/end ranges; further ones are in no label. */
+/* Start/end ranges in the label of a record; further ranges are left out. */
 enum { RANGES_MAX = 16 };
 
 /* --- dimensions of a record ------------------------------------------------------------------ */
@@ -32,7 +32,7 @@ static const char *number_text(struct groups *g, const char *what, uint64_t numb
 	return texts_add(&g->texts, text, (size_t)n);
 }
 
-/* For hints: more than so many shapes, which would take ever more memory, share one row. */
+/* Launch shapes for hints; further shapes share one row, which bounds the memory. */
 enum { SHAPES_MAX = 1 << 14 };
 
 static const char *launch_shape(struct groups *g, const struct gpuctr_record *r, bool any)
@@ -61,7 +61,7 @@ static const char *step_text(struct groups *g, const struct attribution *what)
 	return g->step.label;
 }
 
-/* "io:load; training": in one order, whichever was opened first. */
+/* "io:load; training". The labels are sorted, whichever range was opened first. */
 static const char *open_ranges(struct groups *g, const struct gpuctr_record *record)
 {
 	const char *labels[RANGES_MAX];
@@ -221,7 +221,7 @@ static void find_device(struct groups_launch *l, const struct groups_process *p,
 		      blocks < l->device->multiprocessors;
 }
 
-/* is_known: but for the step. False: out of memory. */
+/* is_known: all but the step is known already. False: out of memory. */
 static bool find_launch(struct groups *g, struct groups_launch *l,
 			const struct gpuctr_record *record, const struct attribution *what,
 			bool is_known)

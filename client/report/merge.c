@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The exporter that puts a capture's counters into a trace that was made in another run of the same
- * program: the i-th launch of a name in the trace gets those of the i-th of that name in the
- * capture. Names and order are all that the runs share; correlation ids and times differ.
+/* The exporter that puts a capture's counters into a trace of another run of the same program. The
+ * i-th launch of a kernel name in the trace gets the counters of the i-th launch of this name in
+ * the capture. The runs share only names and order; correlation ids and times differ.
  *
- * The trace is read twice, in pieces: when the export begins, for its kernels, launches and
- * operators, and at the end, when it is copied byte by byte with the counters put in. Between these
- * the records come, and their values go to a temporary file, each to the place of its kernel, so
- * that memory does not grow with the number of metrics.
+ * The exporter reads the trace twice, in pieces. When the export begins it looks for kernels,
+ * launches and operators; at the end it copies the trace byte by byte and inserts the counters.
+ * Between these it takes the records, and writes their values to a temporary file, at an offset for
+ * each kernel, so that memory does not grow with the number of metrics.
  *
- * HolisticTraceAnalysis finds counters in events of category cuda_profiler_range: it pairs the i-th
- * of them, by ts, with the i-th cuda_runtime event whose name begins with cudaLaunchKernel, wants
- * as many of the one as of the other, and looks up the operators (cpu_op) around that launch, of
- * which there must be one. Times are rounded up to whole microseconds before.
+ * HolisticTraceAnalysis (HTA) finds counters in events of category cuda_profiler_range. It rounds
+ * times up to whole microseconds. It pairs the i-th of these events, by ts, with the i-th
+ * cuda_runtime event whose name begins with cudaLaunchKernel, and expects equal numbers of both.
+ * Then it looks up the operators (cpu_op) around that launch, and needs at least one.
  *
- * So each such launch gets a range, one without counters too, in the order of the launches and at
- * whole microseconds of which none comes twice; and where no operator is around a launch, one with
- * its times is put in before it. A kernel that was launched in another way has its counters at the
- * kernel alone. Where the trace has a range for each launch already, of a capture of other metrics,
- * the counters go into these. */
+ * So each such launch gets a range, even without counters, in the order of the launches, at a whole
+ * microsecond of its own. A launch without an operator around it gets one with the launch's times,
+ * inserted before it. Kernels that were launched in other ways have counters in their own events
+ * alone. If the trace has a range for each launch already, from a capture of other metrics, the
+ * counters go into these ranges. */
 
 #include "client/report/exporter.h"
 
@@ -42,17 +42,17 @@ struct merging {
 	const struct gpuctr_plan *plan;
 	gzFile text;
 	struct merge_join join;
-	int file;	/* the values */
-	double *values; /* of one kernel, and errors behind them */
+	int file;	/* the temporary file of values */
+	double *values; /* values of one kernel, then their errors */
 	uint64_t records, joined, valued, launches_valued;
 	uint64_t together;	    /* launches within the same microsecond as the launch before */
 	uint64_t bare;		    /* launches outside any operator */
-	size_t next[TRACE_END + 1]; /* what comes next in the text, by category; TRACE_END: new
+	size_t next[TRACE_END + 1]; /* index of the next insertion of each category; TRACE_END: new
 				       ranges at the end of the events */
-	struct lanes lanes;	    /* of the ranges */
-	int64_t last_us;	    /* of the ranges */
-	uint64_t bytes;		    /* of the trace */
-	uint64_t at;		    /* how much of it was copied */
+	struct lanes lanes;	    /* lanes of the new ranges */
+	int64_t last_us;	    /* time of the latest new range */
+	uint64_t bytes;		    /* length of the trace */
+	uint64_t at;		    /* bytes of the trace that were copied */
 	bool copying;
 };
 
@@ -129,8 +129,9 @@ static int write_values(struct merging *m, struct merge_event *k,
 	return done == (ssize_t)bytes ? 0 : refuse_file(m);
 }
 
-/* As members: of a kernel's arguments with a prefix and with errors, of a range's, of which HTA
- * makes columns, the values alone. Behind others where something stands before them. */
+/* Adds the values of k as members of arguments. The arguments of kernels get a prefix, and errors
+ * too; those of ranges, of which HTA makes columns, get values only. behind: other members stand
+ * before these. */
 static int add_values(struct merging *m, const struct merge_event *k, bool of_range, bool behind,
 		      struct buf *b)
 {
@@ -231,8 +232,8 @@ static int merge_record(void *e, struct buf *b, const struct gpuctr_record *reco
 
 /* --- what is put in -------------------------------------------------------------------------- */
 
-/* An operator's event comes before its launch, so that it is the outer one of two events with the
- * same times. */
+/* Adds an operator around a launch. Its event comes first: of two events with the same times the
+ * first one is the outer one. */
 static void add_op(const struct merge_event *l, struct buf *b)
 {
 	struct json to = { b };
@@ -255,7 +256,7 @@ static int64_t whole_us(const struct merge_event *l)
 	return fabs(l->begin) < 9e18 ? (int64_t)ceil(l->begin) : 0;
 }
 
-/* Times are made to differ. */
+/* Adds a range for a launch, later than the range before by a microsecond at least. */
 static int add_range(struct merging *m, const struct merge_event *l, struct buf *b)
 {
 	const struct merge_event *k = merge_join_find(&m->join, l->correlation);
@@ -308,7 +309,7 @@ static bool leaves_ranges(const struct merge_join *j)
 	return n != 0 && n != j->lists[TRACE_LAUNCH].n;
 }
 
-/* Where in the text the next insertion of a category is. */
+/* Returns the offset of the next insertion of a category. UINT64_MAX: there is none. */
 static uint64_t find_next(struct merging *m, unsigned category)
 {
 	const struct merge_join *j = &m->join;
@@ -357,7 +358,7 @@ static int begin_copy(struct merging *m)
 	return r >= 0 || r == -ENOMEM ? r : refuse_trace(m, "", r, usual_remedy);
 }
 
-/* Copies a piece of the trace that ends at end, or before. */
+/* Copies the next piece of the trace, at most up to end. */
 static int copy(struct merging *m, struct buf *b, uint64_t end)
 {
 	size_t n = end - m->at < PIECE_BYTES ? (size_t)(end - m->at) : PIECE_BYTES;
@@ -410,7 +411,7 @@ static void add_launches(struct buf *b, uint64_t n)
 	buf_text(b, n == 1 ? " launch" : " launches");
 }
 
-/* What HTA will find. */
+/* Appends what HTA will find in the trace. */
 static void tell_ranges(const struct merging *m, struct buf *b)
 {
 	uint64_t otherwise = m->valued > m->launches_valued ? m->valued - m->launches_valued : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays of small structs, and pointers to sort them by: a million kernels with their launches and
- * operators take 100 MB. Kernels sorted by name and order are a queue for each name, from which
- * each record takes the next. */
+/* Events lie in arrays of small structs, and are sorted by pointers to them: a million kernels with
+ * their launches and operators take 100 MB. Kernels sorted by name and order form a queue for each
+ * name, from which each record takes the next kernel. */
 
 #include "client/report/merge_join.h"
 
@@ -14,7 +14,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clean.h"
 
-/* An operator that does not lie within the one before of its thread. */
+/* An operator that does not lie within the operator before it in its thread. */
 struct merge_op {
 	double begin, end;
 };
@@ -48,7 +48,7 @@ static int by_id(const void *a, const void *b)
 	return order ? order : COMPARE(x->at, y->at);
 }
 
-/* Launches are numbered by correlation ids in their order. */
+/* Kernels by plain name and launch order, which is the order of correlation ids. */
 static int by_order(const void *a, const void *b)
 {
 	const struct merge_event *x = *(struct merge_event *const *)a,
@@ -74,7 +74,7 @@ static int ops_by_time(const void *a, const void *b)
 	return COMPARE(x->begin, y->begin);
 }
 
-/* Pointers to the events, for the caller to free. NULL: out of memory. */
+/* Returns sorted pointers to the events, which the caller frees. NULL: out of memory. */
 static struct merge_event **sort(const struct merge_list *l, int (*by)(const void *, const void *))
 {
 	struct merge_event **sorted = calloc(l->n + 1, sizeof(*sorted));
@@ -123,7 +123,8 @@ static struct merge_name *add_name(struct merge_join *j, const char *text)
 	return name->plain ? name : NULL;
 }
 
-/* Most are within the one before them. */
+/* Adds an operator of a thread. Most lie within the operator before, and need no entry of their
+ * own. */
 static int add_op(struct merge_name *thread, const struct trace_event *e)
 {
 	size_t n = thread->n_ops;
@@ -181,8 +182,8 @@ static void make_queues(struct merge_join *j)
 	}
 }
 
-/* Operators of a thread nest or do not overlap. So a launch is within an operator if the latest end
- * of the operators that have begun is after it. */
+/* Finds the launches that lie within no operator. Operators of a thread nest or do not overlap, so
+ * a launch lies within an operator if the latest end of the operators begun so far is after it. */
 static void find_ops(struct merge_join *j)
 {
 	for (size_t i = 0; i < j->lists[TRACE_LAUNCH].n; i++) {
@@ -224,7 +225,7 @@ int merge_join_record(struct merge_join *j, const struct gpuctr_kernel *kernel,
 	return name ? 0 : -ENOMEM;
 }
 
-/* Where there are as many ranges as launches, the ranges are theirs. */
+/* If there are as many ranges as launches, the i-th range belongs to the i-th launch. */
 int merge_join_finish(struct merge_join *j)
 {
 	const struct merge_list *l = &j->lists[TRACE_RANGE];

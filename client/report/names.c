@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Three tries, each for the names that look alike after the one before:
+/* Names are made different in three tries, each for those that look alike after the try before:
  *
- *	1. the name as text_kernel() cuts it, or its begin and its end
- *	2. its begin and what follows the position where it differs from those that look alike
- *	3. a number behind it, "~2": some names differ in several far positions, or in nothing that
- *	   can be seen
+ *	1. the name as text_kernel() cuts it, or its begin and end
+ *	2. its begin, and what follows the position where the names that look alike differ
+ *	3. its begin and a number, "~2", because names may differ at several distant positions, or
+ *	   in nothing that can be seen
  *
- * The third always ends, because a number is free. What looks alike is found by hashing, so that a
- * hundred thousand rows cost no more than their texts. */
+ * The third try always succeeds, because some number is free. */
 
 #include "client/report/names.h"
 
@@ -26,7 +25,7 @@ struct naming {
 	size_t n, width;
 	bool kernels;
 	char **shown;
-	size_t *order; /* sorted by shown, then by position */
+	size_t *order; /* indices, sorted by shown name, then by position */
 };
 
 /* --- cutting --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ static char *show(const struct naming *g, const char *text)
 	return buf_take(&b);
 }
 
-/* Uncut, and of a kernel without what C++ adds, if bare. */
+/* The uncut name; if bare, without what C++ adds to names of kernels. */
 static char *show_whole(const struct naming *g, const char *text, bool bare)
 {
 	CLEAN_BUF struct buf name = { 0 };
@@ -102,7 +101,7 @@ static void sort(struct naming *g)
 
 /* --- the position where they differ ---------------------------------------------------------- */
 
-/* How many bytes all of these begin with, cut at the begin of a word. */
+/* Length of the beginning that all names share, cut at the begin of a word. */
 static size_t common_prefix(char *const *names, size_t n_names)
 {
 	const char *first = names[0];
@@ -143,7 +142,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 	size_t n_rest = text_width(rest, strlen(rest)), head = (g->width - 2) / 2;
 	struct buf b = { 0 };
 
-	/* If the rest is short, more of the beginning fits. */
+	/* A short rest leaves room for more of the beginning. */
 	if (head + n_rest + 2 < g->width) {
 		head = g->width - 2 - n_rest;
 	}
@@ -157,7 +156,7 @@ static char *show_difference(const struct naming *g, const char *whole, size_t p
 	return buf_take(&b);
 }
 
-/* Of the run from at to end. *ret_differ: each is another. NULL: out of memory. */
+/* Uncut names of the run from at to end. *ret_differ: they all differ. NULL: out of memory. */
 static char **whole_names(const struct naming *g, size_t at, size_t end, bool bare,
 			  bool *ret_differ)
 {
@@ -177,7 +176,7 @@ static char **whole_names(const struct naming *g, size_t at, size_t end, bool ba
 	return ok ? names : NULL;
 }
 
-/* What C++ adds to a name is shown only if nothing else distinguishes names. */
+/* What C++ adds to a name is only shown if the names do not differ otherwise. */
 static bool tell_run_apart(struct naming *g, size_t at, size_t end)
 {
 	bool differ, ok;
@@ -191,7 +190,7 @@ static bool tell_run_apart(struct naming *g, size_t at, size_t end)
 	ok = names != NULL;
 	prefix = ok ? common_prefix(names, end - at) : 0;
 	for (size_t i = at; ok && i < end; i++) {
-		/* This leaves the order, which was by the old name: find_run() does not look here
+		/* The order is still that of the old names, but find_run() does not look here
 		 * again. */
 		free(g->shown[g->order[i]]);
 		g->shown[g->order[i]] = show_difference(g, names[i - at], prefix);
@@ -226,7 +225,7 @@ static char *show_number(const struct naming *g, const char *shown, size_t numbe
 	return buf_take(&b);
 }
 
-/* The first of a run keeps the name. */
+/* Adds a number to all names of a run but the first. */
 static bool number_run(struct naming *g, size_t at, size_t end, struct texts *taken)
 {
 	const char *base = g->shown[g->order[at]];

@@ -37,20 +37,20 @@ static const char *const view_names[VIEWS] = { "kernel", "op", "by" };
 
 struct page {
 	const struct page_options *options;
-	struct groups *views[VIEWS];	/* VIEW_KERNEL is borrowed */
+	struct groups *views[VIEWS];	/* groups of each view; VIEW_KERNEL is borrowed */
 	size_t n_views;			/* VIEWS, or VIEW_BY if --by names kernel or op alone */
-	struct groups *stacks;		/* what the flame graph is made of */
-	const struct gpuctr_plan *plan; /* of the present one */
+	struct groups *stacks;		/* groups of the flame graph */
+	const struct gpuctr_plan *plan; /* plan of the current capture */
 	struct timeline timeline;
-	struct counted counted; /* of whole GPUs; by samples that captures keep */
+	struct counted counted; /* for whole GPUs, from samples that captures keep */
 	struct stack_frames frames;
-	size_t *measures; /* those of the first capture that add up, by their numbers in groups */
-	size_t *columns;  /* of each: its column in the present capture, or NO_COLUMN */
-	double *values;	  /* of each, of one record */
+	size_t *measures; /* measures of the first capture that add up: their indices in groups */
+	size_t *columns;  /* column of each in the current capture, or NO_COLUMN */
+	double *values;	  /* values of one record, one for each of measures */
 	size_t n_values;
-	char *command;		/* of the first capture */
-	struct buf runs;	/* the captures, as the elements of a JSON array */
-	double peak_bytes_a_ns; /* the highest of all devices */
+	char *command;		/* command of the first capture */
+	struct buf runs;	/* elements of a JSON array: the captures */
+	double peak_bytes_a_ns; /* peak of the memory, the highest of all devices */
 	char *peak_of;
 	bool one_peak_unknown;
 };
@@ -133,7 +133,7 @@ static int choose_values(struct page *p)
 	return r ? r : counted_init(&p->counted, p->n_values);
 }
 
-/* Captures may have their columns in different orders, and lack some. */
+/* Captures may have the columns in different orders, or lack some. */
 static void find_columns(struct page *p, const struct gpuctr_plan *plan)
 {
 	const struct measure *measures;
@@ -262,7 +262,8 @@ int page_samples(struct page *p, const struct store_samples *samples)
 
 /* --- sums of all launches -------------------------------------------------------------------- */
 
-/* Makes the bins, which hold what was measured, add up to what all launches did. */
+/* Scales the bins, which hold measured launches only, so that they add up to the sums of all
+ * launches. */
 static void scale_timeline(struct page *p)
 {
 	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
@@ -315,7 +316,7 @@ static void add_timeline(const struct page *p, struct json *j)
 	json_end(j, '}');
 }
 
-/* To six places, for the size of the page. */
+/* Parts have six decimals, which keeps the page small. */
 static void add_parts(const struct page *p, size_t v, struct json *j)
 {
 	json_begin(j, NULL, '[');
@@ -325,7 +326,7 @@ static void add_parts(const struct page *p, size_t v, struct json *j)
 	json_end(j, ']');
 }
 
-/* By the clock of the timeline, and for each of its measures but the time. */
+/* Adds the sampled sums over time, for each measure of the timeline but the time. */
 static void add_sampled(const struct page *p, struct json *j)
 {
 	const struct timeline *t = &p->counted.timeline;
@@ -362,7 +363,8 @@ static char *join(const struct view *v, const struct group *row)
 	return buf_take(&name);
 }
 
-/* Their keys, separated by commas, in at most width columns; no two are the same. */
+/* The labels of each row, separated by commas, in at most width columns. No two rows get the same
+ * text. */
 static char **shorten_labels(const struct view *v, const struct group *const *rows, size_t n,
 			     size_t width)
 {
@@ -529,7 +531,8 @@ static void add_page(struct buf *b, const struct buf *json)
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
 		     const struct page_texts *texts, size_t rows, struct buf *b, struct buf *why)
 {
-	/* Sums of all launches are no whole numbers; they are rounded for the size of the page. */
+	/* Where metrics take turns, sums are not whole numbers. They are rounded, which keeps the
+	 * page small. */
 	const struct flame_values values = { p->measures, p->n_values,
 					     groups_take_turns(p->stacks) };
 	struct json j = { b };
