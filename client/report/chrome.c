@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A trace in Chrome's format, with the events that PyTorch's profiler wrote of counters, so that
- * HolisticTraceAnalysis, Perfetto and chrome://tracing read it. For each record:
+/* A trace in Chrome's format, with counters in the events that PyTorch's profiler used for them, so
+ * that HolisticTraceAnalysis, Perfetto and chrome://tracing read it. For each record:
  *
  *	cuda_profiler_range	the kernel with its counters, on a track of its stream's
  *	cuda_runtime		its launch, on its thread
@@ -9,18 +9,18 @@
  *	kernel			the same kernel, with its counters, on the track of its stream,
  *				where its time is known
  *
- * HTA pairs the i-th of the first with the i-th of the second by their ts and wants a cpu_op around
- * each launch. A record says when its kernel began, and not when the launch was called or a range
- * was opened. So the first three kinds stand in the order of the launches, each at the whole
- * microsecond in which the kernel began, or as much later as the order and the nesting need; the
- * end of the trace says how often that was and by how much. A range is drawn around the launches
- * that came while it was open, and ends with the last of them. The fourth kind has the exact times.
- *Samples that the capture keeps are counters (ph C) of the device.
+ * HTA pairs the i-th cuda_profiler_range with the i-th cuda_runtime by their ts, and wants a cpu_op
+ * around each launch. A record has the time when its kernel began, but not when the program called
+ * the launch or opened a range. So the first three kinds stand in the order of the launches, each
+ * at the whole microsecond in which the kernel began, or as much later as the order and the nesting
+ * need; the end of the trace says how many were delayed, and by how much at most. A range is drawn
+ * around the launches that came while it was open, and ends with the last of them. The fourth kind
+ * has the exact times. Samples that the capture keeps are counters (ph C) of the device.
  *
- * Times count from the second in which the capture was made, or in which the first kernel began, if
- * that was before, and none is negative.
+ * Times count from the second in which the capture was made or, if earlier, in which the first
+ * kernel began, so none is negative.
  *
- * What is kept is the ranges that are open on each thread, so memory does not grow with records. */
+ * Only the open ranges of each thread are kept, so memory does not grow with records. */
 
 #include "client/report/chrome.h"
 
@@ -71,7 +71,7 @@ static int chrome_process(void *e, struct buf *b, const struct store_process *pr
 
 /* --- ranges ---------------------------------------------------------------------------------- */
 
-/* Ends all but the outermost n, each after those within it. */
+/* Ends all open ranges but the outermost n, inner ranges first. */
 static void close_ranges(struct chrome *c, struct buf *b, struct track *thread, size_t n)
 {
 	int64_t end_us = thread->end;
@@ -111,8 +111,8 @@ static int64_t to_us(const struct chrome *c, int64_t ns)
 	return since / 1000 - (since % 1000 < 0);
 }
 
-/* A time that is not before the previous launch and leaves a microsecond for each end of a range
- * that is over and for each begin of a new one. */
+/* Returns a time for the launch that is after the previous launch, and leaves a microsecond for the
+ * end of each closed range and the begin of each new one. */
 static int64_t find_time(struct chrome *c, const struct track *thread,
 			 const struct track_path *path, int64_t start_ns)
 {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bin of which so much more than whole GPUs was sampled has a sample of a neighbour. */
+/* Excess over whole GPUs, in bins, that is ignored: it is of samples that begin in a neighbouring
+ * bin. */
 #define SLACK 0.05
 
 int counted_init(struct counted *c, size_t n_values)
@@ -59,7 +60,8 @@ const double *counted_sums(const struct counted *c, size_t value)
 	return c->timeline.sums + value * TIMELINE_BINS;
 }
 
-/* Samples may be longer than a bin, and GPUs be sampled one after the other. */
+/* Number of GPUs that were sampled in a bin. Samples may be longer than a bin, and GPUs may be
+ * sampled one after the other. */
 static double gpus_in(const struct counted *c, size_t bin)
 {
 	double n = ceil(at(c, 2 * c->n_values, bin) / (double)c->timeline.bin_ns - SLACK);

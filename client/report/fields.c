@@ -116,7 +116,7 @@ bool fields_is_of_errors(enum field field)
 
 static const struct figure not_known = { .value = NAN, .error = NAN };
 
-/* errors: of sums by measure; NULL: they have none. */
+/* errors: error of the sum of each measure; NULL: sums have no errors. */
 static struct figure figure_of(const struct part *sum, const double *errors, size_t i)
 {
 	return sum->n == 0 ? not_known : (struct figure){ sum->sum, errors ? errors[i] : 0 };
@@ -147,7 +147,7 @@ struct figure fields_figure(const struct measure *measure, size_t i, const struc
 	return group && group->total_calls > 0 ? total_of(measure, i, group) : not_known;
 }
 
-/* Of launches whose time is known those whose time is a range's. */
+/* Is the part of times that are lengths of ranges the same now and before? */
 static bool same_part(uint64_t ranged, uint64_t n, uint64_t ranged_before, uint64_t n_before)
 {
 	return n == 0 || n_before == 0 ||
@@ -164,8 +164,8 @@ bool fields_same_clock(const struct group *group)
 				     before->own[MEASURE_TIME].n));
 }
 
-/* What it became from before in percent, and the standard error of that, in percent of before; the
- * captures know nothing of each other. */
+/* The change in percent, and its standard error, also in percent of the value before. The errors of
+ * the two captures are independent. */
 static struct figure change_of(const struct figure *now, const struct figure *before)
 {
 	double x = before->value, ratio = now->value / x;
@@ -176,8 +176,8 @@ static struct figure change_of(const struct figure *now, const struct figure *be
 					 sqrt(variance / (x * x)) * 100 };
 }
 
-/* By how many standard errors of their difference two figures differ: above 2, chance alone would
- * have it so in 5 of 100 cases. */
+/* The difference of two figures in standard errors of the difference. Chance alone makes it larger
+ * than 2 in 5 of 100 cases. */
 static double distance_of(const struct figure *now, const struct figure *before)
 {
 	double apart = fabs(now->value - before->value), error = hypot(now->error, before->error);
@@ -202,7 +202,7 @@ double fields_compare(enum field field, const struct figure *now, const struct f
 	}
 }
 
-/* Of the launches those of which the value is not known, and which the sum is without. */
+/* The part of the launches that the sum lacks, because their value is not known. */
 static double lacking_part(const struct group *group, size_t i)
 {
 	double known = (double)group->total[i].n;
@@ -223,7 +223,8 @@ static struct figure mean_of_calls(const struct group *group, size_t i)
 	return group && group->calls > 0 ? mean_of(group, i) : not_known;
 }
 
-/* A mean of samples is of the launches with a value, which are the long ones. */
+/* Are values sampled? Then a mean is that of the launches with a value, which are the long
+ * launches. */
 static bool is_sampled(const struct group *group)
 {
 	return group->total_error || (group->before && group->before->total_error);
@@ -256,7 +257,7 @@ static double self_value(enum field field, const struct measure *measure, size_t
 	return field == FIELD_SUM ? self : percent(self, sum_of(measure, i, all).value);
 }
 
-/* A mean of several launches says nothing of how far each is from it. */
+/* Are values means of several launches? Then nobody knows how far each launch is from the mean. */
 static bool is_of_means(size_t i, const struct group *group)
 {
 	return i != MEASURE_TIME && group->alike > 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Items are the stack frames in an order in which each follows its parent. One walk from the last
- * to the first adds sums to parents, one from the first to the last decides which stack frames are
- * kept. The weight of a stack frame is its largest share of any value, so that a stack frame with
- * many bytes and little time is kept. The heaviest stack frames are kept, if their parents are. */
+/* Items are stack frames, each behind its parent. A walk from the last item to the first adds sums
+ * to parents; a walk from the first to the last decides which are kept. The weight of a stack frame
+ * is its largest share of any value, so that one with many bytes and little time is kept. The
+ * heaviest stack frames are kept if their parents are kept. */
 
 #include "client/report/flame.h"
 
@@ -21,8 +21,8 @@ struct item {
 	double *sums;
 	double weight;
 	size_t left;   /* number of children that are left out */
-	size_t number; /* in the JSON; SIZE_MAX: left out */
-	size_t name;   /* an index of names */
+	size_t number; /* number in the JSON; SIZE_MAX: left out */
+	size_t name;   /* index of its name in names */
 };
 
 struct flame {

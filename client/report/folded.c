@@ -3,11 +3,10 @@
 /* Folded stacks, for flamegraph.pl, speedscope and inferno: a line for each call site in the
  * program and kernel, "iteration N;Conv;aten::conv2d;void gemm<...>(...) 1234", with the sum of a
  * counter or of the time in ns. Steps, and ranges that differ only in what PyTorch counts, are one
- * stack frame.
- * A semicolon in a name becomes a comma, and what would break the line a question mark. A stack of
- * more than 32 kB is cut: names for which there is no room are "..", and then left out. Where
- * metrics take turns, sums are of all launches, by those that had the metric (kinds.c). Each
- * sum is rounded to a whole number, because flamegraph.pl and speedscope read no others.
+ * stack frame. A semicolon in a name becomes a comma, and what would break the line a question
+ * mark. A stack of more than 32 kB is cut: names for which there is no room are "..", and then left
+ * out. Where metrics take turns, sums are estimated for all launches (kinds.c). Each sum is rounded
+ * to a whole number, because flamegraph.pl and speedscope read no others.
  *
  * Memory grows with the call sites in the program, not with the records. */
 
@@ -26,7 +25,7 @@ enum { STACK_BYTES_MAX = 32 * 1024 };
 
 struct folded {
 	const struct store_info *info;
-	size_t measure; /* what is weighed */
+	size_t measure; /* measure whose sums are written */
 	struct stack_frames frames;
 	struct groups *groups;
 	uint64_t unknown; /* launches without a value */
@@ -81,7 +80,7 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 	return false;
 }
 
-/* Bytes that are not UTF-8 or not visible are left out of a line. */
+/* Writes a name without bytes that are not UTF-8 or not visible. */
 static void write_name(struct buf *b, const char *name)
 {
 	CLEAN_BUF struct buf safe = { 0 };
@@ -147,7 +146,7 @@ static int compare_frames(const void *a, const void *b)
 	return order ? order : x->is_kernel - y->is_kernel;
 }
 
-/* The children sorted by name, which is the order of the lines. */
+/* Returns the children sorted by name, which is the order of lines. */
 static const struct stack_frame **sort_children(const struct stack_frame *frame, size_t *ret_n)
 {
 	const struct stack_frame **sorted;
@@ -175,7 +174,7 @@ static void push_name(struct buf *stack, const char *name)
 	}
 }
 
-/* Of a kernel, if its value is known. */
+/* Writes the line of a kernel, if its value is known. */
 static void write_line(struct folded *f, struct buf *b, const struct stack_frame *kernel,
 		       const struct buf *stack)
 {
@@ -188,7 +187,8 @@ static void write_line(struct folded *f, struct buf *b, const struct stack_frame
 	}
 }
 
-/* stack holds what is around the stack frame, each with its semicolon, and is left as it was. */
+/* Writes the lines of all kernels in a stack frame. stack: names of the stack frame and those
+ * around it, each with a semicolon; unchanged on return. */
 static int write_lines(struct folded *f, struct buf *b, const struct stack_frame *frame,
 		       struct buf *stack)
 {

@@ -10,7 +10,7 @@
 #include "client/cli/text.h"
 #include "proto/base/json.h"
 
-/* Does a column have this field, in CSV and JSON? Errors are those of samples. */
+/* Do CSV and JSON have this field of a column? Only sampled values have errors. */
 static bool is_told(const struct view *v, enum field field, const struct view_column *c)
 {
 	bool compares = v->all->before != NULL, is_time = c->measure && c->i == MEASURE_TIME;
@@ -24,7 +24,7 @@ static bool is_told(const struct view *v, enum field field, const struct view_co
 	if (!c->measure) {
 		return field == FIELD_ERROR || (field >= FIELD_BEFORE && field <= FIELD_DIFFERS);
 	}
-	/* put_measure() tells how many launches had it, in turns or not. */
+	/* FIELD_N is left to put_measure(), which always writes it. */
 	return field != FIELD_N && !(field == FIELD_ERROR && v->sampled && compares) &&
 	       fields_applies(field, c->measure) && (field != FIELD_TOTAL || v->nested || compares);
 }
@@ -36,7 +36,8 @@ static uint64_t launches_of(const struct group *row, bool total)
 	return !row ? 0 : total ? row->total_calls : row->calls;
 }
 
-/* Takes the figures of a row one by one, in one order for CSV's heads, CSV's values and JSON. */
+/* Takes the figures of a row one by one. The order is the same for CSV's heads, CSV's values and
+ * JSON. */
 struct figures {
 	const struct view *v;
 	const struct group *row; /* NULL: heads are written */
@@ -45,7 +46,8 @@ struct figures {
 	const char *of;	   /* the measure or derived column; NULL: the row itself */
 };
 
-/* "of:name" in CSV, "name" in the measure's own object of JSON. Where value follows, true. */
+/* Writes the figure's name: "of:name" in CSV, "name" in the measure's JSON object. Returns whether
+ * the value is to be written. */
 static bool begin_figure(struct figures *f, const char *name, bool of_object)
 {
 	CLEAN_BUF struct buf head = { 0 };
@@ -86,7 +88,7 @@ static void put_number(struct figures *f, const char *name, bool of_object, doub
 	}
 }
 
-/* JSON has the totals of rows that do not nest as well. */
+/* JSON always has totals; CSV has them if rows nest. */
 static void put_launches(struct figures *f)
 {
 	const struct view *v = f->v;
@@ -116,11 +118,12 @@ static void put_measure(struct figures *f, const struct view_column *c)
 				   view_value(v, c, (enum field)k, row));
 		}
 	}
-	/* CSV has the number of launches of which a measure is known if these are not all. */
+	/* CSV has the number of launches with a known value only if some launch has none. */
 	if (f->json || v->all->self[c->i].n != v->all->calls) {
 		put_u64(f, "n", true, row->self[c->i].n);
 	}
-	/* In turns few launches have a metric, and only these are in no sum. */
+	/* Where metrics take turns, n is small, and "unknown" counts the launches that the sum does
+	 * not cover. */
 	if (groups_take_turns(v->groups)) {
 		put_u64(f, "unknown", true, row->calls - row->own[c->i].n);
 	}
@@ -188,7 +191,7 @@ static void put_figures(struct figures *f)
 
 /* --- CSV ------------------------------------------------------------------------------------- */
 
-/* row NULL: the heads. */
+/* Adds a row, or the heads if row is NULL. */
 static void add_line(const struct view *v, const struct group *row, struct buf *b)
 {
 	struct figures f = { .v = v, .row = row, .b = b };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The table for a terminal that is too narrow for a row: a row's names, and below them each column
- * in a line, or in several if it does not fit. */
+/* The table for a terminal that is too narrow for a row. Each row is printed as its names and below
+ * them a line for each column, or several lines if the column does not fit. */
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { INDENT = 2, VALUE_WIDTH = 9 };
 
-/* A name that is longer than a line goes on in the next. */
+/* Adds a name, over several lines if it is too long. Returns the width used in the last line. */
 static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 {
 	CLEAN_BUF struct buf safe = { 0 };
@@ -32,7 +32,7 @@ static size_t add_wrapped(struct buf *b, const char *name, size_t width)
 	return used;
 }
 
-/* Takes what values holds. */
+/* Adds a line of a name and its values. Empties values. */
 static void add_line(struct buf *b, size_t width, const char *name, struct buf *values)
 {
 	size_t n_values = values->n ? text_width(values->data, values->n) : 0;

@@ -13,11 +13,11 @@
 
 #include <string.h>
 
-/* Floating-point operations per cycle of the tensor cores of one multiprocessor, with sums in fp32;
- * from NVIDIA's white papers of the architectures. 0: the chip cannot, or the rate is unknown. The
- * first line whose chip fits counts. */
+/* Floating-point operations per cycle of the tensor cores of one multiprocessor, with sums in fp32,
+ * from NVIDIA's white papers of the architectures. 0: not supported, or unknown. The first matching
+ * line counts. */
 static const struct rate {
-	const char *chip; /* the beginning of its name */
+	const char *chip; /* beginning of the chip's name */
 	unsigned flop[PEAKS_PRECISIONS];
 } rates[] = {
 	{ "GV100", { 1024 } },

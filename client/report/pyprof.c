@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A line for each kernel with the columns of PyProf's prof, for the scripts that read them: fields
- * between spaces and without any, "na" for what is not known, "-" for a list of none. With a width
- * they stand in columns as PyProf lays them out, and as CSV each is quoted.
+/* Writes a line for each kernel with the columns of PyProf's prof, for scripts that read these.
+ * Spaces separate fields, and fields contain none; "na" is an unknown value, "-" an empty list.
+ * With a width, fields are aligned as PyProf does it; in CSV, each field is quoted.
  *
- * What PyProf computed from the shapes of tensors is measured here: flops, bytes, tc. It is "na"
- * where the capture has no counter of it. A call trace is not recorded. As there, kernels of both
- * directions have module, operator and shapes of the operator that the program called, so that they
- * can be grouped by it: the outermost one that shows the sequence number which joins them.
+ * PyProf computed flops, bytes and tc from the shapes of tensors. Here they are measured, and are
+ * "na" if the capture has no counter for them. A call trace is not recorded. As in PyProf, kernels
+ * of both directions have module, operator and shapes of the operator that the program called, so
+ * that scripts can group by it. This is the outermost operator that shows the sequence number of
+ * the kernel.
  *
  * What is kept does not grow with records. */
 
@@ -50,7 +51,7 @@ enum field {
 
 static const struct column {
 	const char *name, *head;
-	size_t width; /* at least */
+	size_t width; /* least width */
 	bool text;    /* left-aligned and cut */
 } all_columns[PYPROF_COLUMNS] = {
 	[IDX] = { "idx", "Idx", 7, false },	      [SEQ] = { "seq", "SeqId", 7, true },
@@ -68,14 +69,14 @@ static const struct column {
 struct pyprof {
 	const struct store_info *info;
 	const struct exporter_options *options;
-	struct attributor *attributor; /* says what the file does not: which operator the program
-					  called, and the how many-th launch of it this is */
-	struct sum flops, bytes; /* by measure: number 0 is the time; bytes: of both directions */
+	struct attributor *attributor; /* finds what the file does not say: the operator that the
+					  program called, and the launch's index in it */
+	struct sum flops, bytes;       /* by measure; bytes: of both directions */
 	enum field columns[PYPROF_COLUMNS];
-	size_t n_columns, width; /* of kernel and params each; 0: as long as they are */
+	size_t n_columns, width; /* width: of kernel and params each; 0: not cut */
 	bool has_head;
 	struct buf field;
-	double *values; /* of a launch, by measure */
+	double *values; /* values of a launch, by measure */
 };
 
 static const char usual_columns[] = "idx,dir,sub,mod,op,kernel,params,sil";
@@ -219,8 +220,8 @@ static void add_altseq(struct buf *b, const struct gpuctr_record *r, int64_t seq
 	}
 }
 
-/* Did the kernel use tensor cores? A value of samples that is within three of its errors does not
- * say. */
+/* Appends whether the kernel used tensor cores. A sampled value within three errors of zero does
+ * not show it. */
 static void add_tensor(const struct gpuctr_plan *plan, struct buf *b, const struct gpuctr_record *r)
 {
 	bool known = false, used = false, unsure = false;
@@ -262,7 +263,8 @@ static void add_sum(struct buf *b, const double *values, const struct sum *s)
 	}
 }
 
-/* The operator's name before or behind "::", as "aten" and "conv2d" of "aten::conv2d". */
+/* Appends the part of the operator's name before "::" (module) or behind it: "aten" or "conv2d" of
+ * "aten::conv2d". */
 static void add_operator(struct buf *b, const char *name, bool module)
 {
 	const char *middle = strstr(name, "::");
@@ -282,8 +284,8 @@ static void add_kernel(struct buf *b, const char *name)
 	b->failed |= bare.failed;
 }
 
-/* Appends text without spaces, and nothing if the value is not known. op: as the program called it,
- * in both directions; NULL: not known. */
+/* Appends a field's text, without spaces; nothing if the value is not known. op: operator that the
+ * program called, in both directions; NULL: not known. */
 static void add_column(const struct pyprof *p, struct buf *b, enum field field,
 		       const struct gpuctr_record *r, const struct attribution *what,
 		       const struct scope *op)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Walks through a capture file. Standard input is copied first: SQLite needs to seek. The copy lies
- * in a folder that others cannot enter, is opened by its name and then loses it, so nothing is left
- * behind, however the program ends. */
+/* Walks through a capture file. Standard input is copied first, because SQLite needs to seek. The
+ * copy lies in a folder that others cannot enter. It loses its name once it is open, so nothing is
+ * left behind, however the program ends. */
 
 #include "client/report/reading.h"
 
@@ -69,7 +69,7 @@ static int copy_to(const char *path, struct store_error *error)
 	return r;
 }
 
-/* *ret_path is to be freed by the caller, also after a failure. */
+/* The caller frees *ret_path, also after a failure. */
 static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret,
 		      char **ret_path)
 {
@@ -96,10 +96,10 @@ struct reading {
 	const struct reading_handler *handler;
 	void *userdata;
 	struct store_error *error;
-	int handled; /* what a handler of samples has returned */
+	int handled; /* result of the handler of samples */
 };
 
-/* Of the file: what the reader says of its last failure. */
+/* Passes on the reader's last error, if result is one. */
 static int tell(struct reading *r, int result)
 {
 	if (result) {
@@ -108,7 +108,7 @@ static int tell(struct reading *r, int result)
 	return result;
 }
 
-/* Records of one launch belong to the same but for step and sequence number. */
+/* Records of one launch differ in step and sequence number only. */
 static int attribute(struct reading *r, const struct gpuctr_record *record,
 		     const struct store_found *found, struct attribution **ret)
 {
@@ -210,7 +210,7 @@ static int read_process(struct reading *r, const struct store_process *process)
 	return result;
 }
 
-/* If the file's pages are damaged, that is reported rather than what follows from it. */
+/* Damaged pages are reported before errors that may result from them. */
 static int check(struct reading *r, int result)
 {
 	int wrong = result == 0 || r->error->code ? tell(r, store_check_pages(r->reader)) : 0;

@@ -2,10 +2,9 @@
 
 /* The tree of scopes: a hash set over (parent, domain, name, sizes, kind).
  *
- * A scope's path and layer repeat those of the scopes around it, and a program may nest as many
- * ranges as it likes, with messages of 16 kB. So these two are cut: a name for which there is no
- * room is "..", and what is within a scope with no room left has the same path as that. Scopes
- * themselves stay apart. */
+ * A scope's path and layer repeat those of the scopes around it, and a program may nest any number
+ * of ranges, with messages of 16 kB. So both are cut: a name without room becomes "..", and a scope
+ * within a full one has the same path as that. Scopes themselves stay distinct. */
 
 #include "client/report/scope.h"
 
@@ -38,7 +37,7 @@ static const char *join(struct scopes *s, const char *left, char separator, cons
 	return b.failed ? NULL : texts_add(&s->texts, b.data, b.n);
 }
 
-/* Whole characters of it. */
+/* Cuts a text between characters. */
 static const char *cut(struct scopes *s, const char *text)
 {
 	char part[MAX_PATH_BYTES + sizeof("..")];
@@ -144,7 +143,7 @@ static const char *add_sizes(struct scopes *s, const char *list)
 
 static const struct scope *intern(struct scopes *s, struct scope *key);
 
-/* The chain of operators from the outermost to this scope, without other scopes. */
+/* Sets the chain of operators from the outermost to this scope, without other scopes. */
 static bool find_chain(struct scopes *s, struct scope *scope)
 {
 	const struct scope *outer = scope->parent ? scope->parent->chain : NULL;
@@ -159,7 +158,7 @@ static bool find_chain(struct scopes *s, struct scope *scope)
 	return scope->chain != NULL;
 }
 
-/* A copy of the key that lives as long as the set, with its properties. */
+/* Returns the set's scope that equals the key, or adds one with its properties. */
 static const struct scope *intern(struct scopes *s, struct scope *key)
 {
 	uint64_t hash = hash_scope(key);

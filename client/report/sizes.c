@@ -45,7 +45,7 @@ bool sizes_format(const char *sizes, char *text, size_t max)
 			keep = used;
 		}
 	}
-	/* If all sizes are empty the first "[]" stands for all. */
+	/* If all sizes are empty, one "[]" stands for all of them. */
 	keep = keep == 0 && used >= 2 ? 2 : keep;
 	text[keep] = '\0';
 	return depth == 0;

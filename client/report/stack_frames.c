@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A leaf of the groups is a scope and a kernel in it; several may have the same labels, and then
- * share a stack frame. */
+/* A leaf of the groups is a kernel in a scope. Leaves with the same labels share a stack frame. */
 
 #include "client/report/stack_frames.h"
 
@@ -79,7 +78,7 @@ static const char *add_name(struct stack_frames *f, const char *name)
 
 /* --- leaves ---------------------------------------------------------------------------------- */
 
-/* Of a scope, so that its label is written once. */
+/* The stack frame of a scope, kept so that the scope's label is written once. */
 struct place {
 	const struct scope *scope;
 	struct stack_frame *outermost, *frame;

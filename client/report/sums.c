@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Floating-point operations: instruction counters as catalogue names give them (an FMA counts
- * twice) and operations of the tensor pipe, multiply and add apart, of all precisions that were
- * measured, but not of integers. Where a counter is a part of another that was measured too
- * (sm__ops_path_tensor_op_hgmma_src_fp16 of sm__ops_path_tensor_src_fp16), it is in it already.
- * Only what was measured is in it: with one precision measured, those of the others are missing,
- * and who shows a rate says which are there (sums_add_flops()). */
+/* Floating-point operations are counted by instruction counters with the names of the catalogue (an
+ * FMA counts twice), and by counters of the tensor pipe's operations (multiply and add counted
+ * apart), but not those of integers. A counter that is a part of another measured counter is left
+ * out (sm__ops_path_tensor_op_hgmma_src_fp16 of sm__ops_path_tensor_src_fp16). Operations of
+ * precisions that were not measured are missing, so a caller that shows a rate says which are
+ * counted (sums_add_flops()). */
 
 #include "client/report/sums.h"
 
@@ -38,7 +38,8 @@ static void find_bytes(const struct measure *measures, size_t n, struct sums *re
 	}
 }
 
-/* "sm__ops_path_tensor_op_hgmma_src_fp16_dst_fp32.sum": by hgmma, src_fp16_dst_fp32. */
+/* Parts of "sm__ops_path_tensor_op_hgmma_src_fp16_dst_fp32.sum": op is "hgmma", values
+ * "src_fp16_dst_fp32". */
 struct tensor_counter {
 	const char *op, *values;
 	size_t op_length, values_length;
@@ -98,8 +99,8 @@ static bool counts_flops(const struct measure *measures, size_t n, size_t i)
 	return strcmp(measures[i].unit, "FLOP") == 0;
 }
 
-/* Turing's tensor cores know no bf16 and no tf32, but its counter's name does. Sparse matrices have
- * another peak. */
+/* The precision that a counter of tensor cores names; -1: none with a known peak, as for sparse
+ * matrices. Turing's counters name bf16 and tf32 too, which its tensor cores do not have. */
 static int precision_of(const char *name)
 {
 	static const struct {
@@ -145,7 +146,7 @@ bool sums_has_precision(const struct sums *s, enum peaks_precision precision)
 	return false;
 }
 
-/* "src_fp16_dst_fp32" as "fp16 to fp32". */
+/* Appends "src_fp16_dst_fp32" as "fp16 to fp32". */
 static void add_tensor(const struct tensor_counter *t, struct buf *b)
 {
 	static const char to[] = "_dst_";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The layout of tables. Names get what the figures leave, and never less than a width at which they
- * can be read; all tables of a view have the same names in the same rows. */
+/* The layout of tables. Names get the room that figures leave, and never less than a readable
+ * width. All tables of a view have the same names in the same rows. */
 
 #include "client/report/table.h"
 
@@ -18,9 +18,9 @@
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* names shorter than this are avoided by showing one column less, but
-				 for the first metric */
-	GOOD_PATH_WIDTH = 48, /* the same of paths, which say little when they are cut */
+	GOOD_NAME_WIDTH = 24, /* where names would be shorter, columns are left out, but not the
+				 first metric */
+	GOOD_PATH_WIDTH = 48, /* the same for paths, which say little when they are cut */
 };
 
 /* One table: the columns first .. first + count. */
@@ -65,7 +65,7 @@ static void add_row(const struct table *t, const struct layout *l, size_t i, str
 	buf_char(b, '\n');
 }
 
-/* A row that stands for several has no labels of its own. */
+/* Adds a row that stands for several rows, and so has no labels. */
 static void add_special(const struct table *t, const struct layout *l, const char *name,
 			const struct group *row, struct buf *b)
 {
@@ -146,8 +146,8 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* --- all tables ------------------------------------------------------------------------------ */
 
-/* Adds the row's own figures. Totals of rows that nest overlap, so these rows have none
- * together. */
+/* Adds a row's own figures to a sum of rows. Totals of nested rows overlap, so the sum has no
+ * totals. */
 static void add_group(const struct view *v, struct group *to, const struct group *row)
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
@@ -168,8 +168,8 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
-/* Rows that are left out because of the limit, added up: as they are, or as they were before. NULL:
- * out of memory. */
+/* Adds up the rows that the limit leaves out, or those rows of the capture before. NULL: out of
+ * memory. */
 static struct group *add_up_rest(struct table *t, bool before)
 {
 	const struct view *v = t->v;
@@ -185,7 +185,7 @@ static struct group *add_up_rest(struct table *t, bool before)
 	return rest;
 }
 
-/* The errors, before, of rows that are left out. NULL: out of memory. */
+/* The errors of add_up_rest() for the capture before. NULL: out of memory. */
 static double *add_up_errors_before(struct table *t)
 {
 	const struct view *v = t->v;
@@ -232,7 +232,7 @@ static bool make_rest(struct table *t)
 	return true;
 }
 
-/* As many columns as fit into one table, at least one. */
+/* Returns how many columns fit into one table, at least one. */
 static size_t fit(const struct table *t, size_t first, size_t room)
 {
 	size_t count = 0;
@@ -249,7 +249,8 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	return count;
 }
 
-/* The width that names need to be readable; with each == GOOD_NAME_WIDTH, to be read well. */
+/* The width that names need, if each column gets `each` and, with GOOD_NAME_WIDTH, paths get
+ * GOOD_PATH_WIDTH. */
 static size_t wanted_names(const struct table *t, size_t each)
 {
 	size_t wanted = 0;
@@ -286,7 +287,8 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	return width < needs + widest;
 }
 
-/* All tables of a view have names of one width, which the widest table determines. */
+/* The room for names. The widest table determines it, because names have one width in all tables of
+ * a view. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
 	size_t used = wanted_names(t, t->name_width) + t->counts_width, least = width;
@@ -330,8 +332,8 @@ static bool fit_beside(struct table *t, size_t width, size_t n)
 	return fit(t, 0, width > used ? width - used : 0) == n;
 }
 
-/* The column that rows are sorted by comes first if it would not be shown where it stands. Returns
- * whether it does. */
+/* Moves the column that rows are sorted by to the front if it is not among those shown. Returns
+ * whether it was moved. */
 static bool move_sorted(struct table *t, size_t n_shown)
 {
 	size_t sorted = 0;
@@ -349,7 +351,7 @@ static bool move_sorted(struct table *t, size_t n_shown)
 	return false;
 }
 
-/* Of the first n, at least one. */
+/* Returns how many of the first n columns fit, at least one. */
 static size_t count_fitting(struct table *t, size_t width, size_t n)
 {
 	size_t all = t->n_columns;
@@ -361,7 +363,7 @@ static size_t count_fitting(struct table *t, size_t width, size_t n)
 	return n;
 }
 
-/* How many columns a table needs to have a metric. */
+/* Returns how many columns a table must show to include a metric. */
 static size_t count_needed(const struct table *t)
 {
 	for (size_t i = 0; i < t->n_columns; i++) {
@@ -372,7 +374,7 @@ static size_t count_needed(const struct table *t)
 	return 1;
 }
 
-/* Leaves out figures that are not the sum itself. */
+/* Leaves out a figure of measures that add up, unless it is the only one. */
 static void drop_figure(struct table *t, enum field field)
 {
 	for (size_t i = 0; i < t->n_columns; i++) {
@@ -389,9 +391,9 @@ static void drop_figure(struct table *t, enum field field)
 	}
 }
 
-/* Keeps only the columns that fit into one table, among them a metric and the one that rows are
- * sorted by: names are cut for them, and then figures left out that nobody asked for. Returns how
- * many columns are left out, or SIZE_MAX: these do not fit. */
+/* Keeps only the columns that fit into one table, among them a metric and the column that rows are
+ * sorted by. For these two it cuts names, and then leaves out figures that the user did not name.
+ * Returns how many columns are left out, or SIZE_MAX if the two do not fit. */
 static size_t keep_one_table(struct table *t, size_t width)
 {
 	static const enum field dispensable[] = { FIELD_MEAN, FIELD_SHARE, FIELD_BEFORE };
@@ -399,7 +401,7 @@ static size_t keep_one_table(struct table *t, size_t width)
 	size_t needed = move_sorted(t, count_fitting(t, width, all)) ? 1 : count_needed(t);
 	size_t n = count_fitting(t, width, all);
 
-	/* Names get what these few columns leave. */
+	/* Names get the room that the needed columns leave. */
 	if (n < needed) {
 		t->name_width = MIN_NAME_WIDTH;
 		n = count_fitting(t, width, needed);
@@ -451,7 +453,7 @@ static bool shows_sort(const struct table *t)
 		const struct table_column *c = &t->columns[i];
 
 		for (unsigned k = 0; c->of == t->v->sorted_by && k < c->n_fields; k++) {
-			/* Without nested rows a total is the sum. */
+			/* Without nested rows the total equals the sum. */
 			shows = shows || c->fields[k] == t->v->sorted_field ||
 				(c->fields[k] == FIELD_SUM && !t->v->nested &&
 				 t->v->sorted_field == FIELD_TOTAL);
@@ -460,7 +462,7 @@ static bool shows_sort(const struct table *t)
 	return shows;
 }
 
-/* What does not fit into one table stands in several, or in lines below each other. */
+/* Prints one table, or several if columns do not fit, or rows as lines (narrow.c). */
 static bool print(struct table *t, size_t width, const char *more, struct buf *b, size_t *ret_more)
 {
 	size_t left_out = ret_more && t->n_columns > 0 ? keep_one_table(t, width) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Columns of a table: which figures each has, how wide they are, and what stands in a field. */
+/* The columns of a table: their figures, widths, and the text of each field. */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static bool is_percent(enum field field)
 	return field == FIELD_SHARE || field == FIELD_CHANGE || field == FIELD_CHANGE_ERROR;
 }
 
-/* Figures of a row's own launches; a row that only holds other rows shows none. */
+/* Is the figure one of the row's own launches? A row that only holds other rows shows none. */
 static bool is_of_row_alone(enum field field)
 {
 	return field >= FIELD_SUM && field <= FIELD_N;
@@ -61,7 +61,7 @@ static void add_value(const struct table *t, const struct table_column *c, doubl
 	}
 }
 
-/* An error that only comes from rounding equal values is shown as 0. */
+/* Adds an error. One that comes from rounding equal values is shown as 0. */
 static void add_error(double percent, struct buf *b)
 {
 	if (isnan(percent)) {
@@ -73,7 +73,7 @@ static void add_error(double percent, struct buf *b)
 	}
 }
 
-/* The error in percent of the value. */
+/* Adds the error in percent of the value. */
 static void add_error_of(const struct figure *f, struct buf *b)
 {
 	if (f->error == 0) {
@@ -249,11 +249,11 @@ static void choose_fields(const struct view *v, struct table_column *c)
 		fields &= fields_is_of_errors((enum field)f) ? ~FIELD_BIT(f) : ~0U;
 	}
 
-	/* Where a sum has no meaning, mean and largest value are shown in its place. */
+	/* If a sum has no meaning, the table shows mean and largest value instead. */
 	if (!m->adds_up && (fields & (FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE)))) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_MAX);
 	}
-	/* A comparison of such a measure is one of its means. */
+	/* For such a measure a comparison compares the means. */
 	if (!m->adds_up && v->all->before) {
 		fields |= FIELD_BIT(FIELD_MEAN) | FIELD_BIT(FIELD_BEFORE) | FIELD_BIT(FIELD_CHANGE);
 		fields |= v->sampled ? FIELD_BIT(FIELD_CHANGE_ERROR) | FIELD_BIT(FIELD_DIFFERS) : 0;
@@ -267,7 +267,7 @@ static void choose_fields(const struct view *v, struct table_column *c)
 	}
 }
 
-/* A derived column has its value, and what says how sure or how new that is. */
+/* A derived column has its value, the value's error and a comparison. */
 static void choose_derived_fields(const struct view *v, struct table_column *c)
 {
 	c->fields[c->n_fields++] = FIELD_TOTAL;
@@ -281,7 +281,7 @@ static void choose_derived_fields(const struct view *v, struct table_column *c)
 	}
 }
 
-/* What nobody knows has no column, nor has a time that is named. */
+/* Columns without a known value are left out; so is the time, even if the user named it. */
 bool table_make_columns(struct table *t)
 {
 	struct view *v = t->v;

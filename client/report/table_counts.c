@@ -9,10 +9,10 @@
 #include "client/cli/text.h"
 #include "client/report/table_internal.h"
 
-enum { COUNT_WIDTH = 8 /* at least */ };
+enum { COUNT_WIDTH = 8 /* least width of a count */ };
 
 static const struct {
-	const char *over, *name, *line; /* two lines of a head; one in a narrow table */
+	const char *over, *name, *line; /* two lines of a heading; the name in a narrow table */
 } texts[] = {
 	[COUNT_OWN] = { "", "launches", "launches" },
 	[COUNT_OWN_BEFORE] = { "launches", "before", "  before" },
@@ -28,7 +28,8 @@ static bool is_of_total(enum field field, const struct measure *m)
 			      (field >= FIELD_BEFORE && field <= FIELD_DIFFERS));
 }
 
-/* Does a column show totals, with nested rows, or figures of the row alone? */
+/* Notes whether a column shows totals, with nested rows, and whether it shows figures of the row
+ * alone. */
 static void look_at(const struct table *t, const struct table_column *c, bool *own, bool *total)
 {
 	for (unsigned i = 0; i < c->n_fields; i++) {

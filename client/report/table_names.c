@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Labels of a table's rows: measured, and cut to the room that there is. */
+/* Labels of a table's rows: finds their widths, and cuts them to the room that is left. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* yajl reads the trace piece by piece and tells where each token ends, so a gigabyte needs the
- * memory of one event. Events are the objects in the list "traceEvents", or in the list that is the
- * whole file. */
+/* yajl parses the trace piece by piece and reports where tokens end, so memory does not grow with
+ * the trace. Events are the objects in the list "traceEvents", or in the list that is the whole
+ * file. */
 
 #include "client/report/trace.h"
 
@@ -18,7 +18,7 @@
 
 enum { PIECE_BYTES = 256 * 1024, MAX_DEPTH = 1000 };
 
-/* Of an event; its value follows. */
+/* A member of an event, whose value yajl passes next. */
 enum field {
 	FIELD_OTHER,
 	FIELD_CAT,
@@ -28,7 +28,7 @@ enum field {
 	FIELD_PID,
 	FIELD_TID,
 	FIELD_ARGS,
-	FIELD_CORRELATION, /* of its arguments, as what follows */
+	FIELD_CORRELATION, /* this and the next are members of its arguments */
 	FIELD_DEVICE,
 };
 
@@ -38,14 +38,14 @@ struct reading {
 	yajl_handle yajl;
 	struct trace_odd odd;
 	uint64_t piece_at; /* offset of the piece that yajl reads */
-	unsigned depth;	   /* of open objects and lists */
+	unsigned depth;	   /* number of open objects and lists */
 	unsigned events;   /* depth of the list of events; 0: not in it */
-	bool is_events;	   /* a list that begins is that of the events */
+	bool is_events;	   /* the next list to begin is the list of events */
 	bool in_args;
-	bool has_launch; /* the list of events has one */
+	bool has_launch; /* the list of events has a launch */
 	enum field field;
 	struct trace_event event;
-	struct buf name, pid, tid, thread; /* of the event; ids as JSON */
+	struct buf name, pid, tid, thread; /* members of the event; ids as JSON text */
 	int error;
 };
 
@@ -64,7 +64,7 @@ static bool is_wanted(const struct reading *r)
 	switch (e->category) {
 	case TRACE_KERNEL:
 		return e->has_name && e->has_args;
-	case TRACE_LAUNCH: /* those whose name begins so are what HTA pairs with ranges */
+	case TRACE_LAUNCH: /* HTA pairs launches with this name with ranges */
 		return is_span && strncmp(e->name, "cudaLaunchKernel", 16) == 0;
 	case TRACE_OP:
 		return is_span;
@@ -172,7 +172,8 @@ static int on_start_array(void *context)
 	return 1;
 }
 
-/* A list without a launch may be empty, where something more has no comma. */
+/* Only a list with a launch is reported: an event inserted after a comma would be wrong in an empty
+ * list. */
 static int on_end_array(void *context)
 {
 	struct reading *r = context;
@@ -217,7 +218,7 @@ static int on_key(void *context, const unsigned char *key, size_t n)
 	return 1;
 }
 
-/* Each has the name that older Kinetos gave it as well. */
+/* Finds a category by its name, or by the name that older Kinetos gave it. */
 static enum trace_category find_category(const unsigned char *text, size_t n)
 {
 	static const struct {
@@ -267,8 +268,8 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 	return 1;
 }
 
-/* yajl ends a number at the right byte, and the byte after it cannot continue the number for
- * strtod(). */
+/* strtod() stops at the right byte, because the byte after a number of yajl's cannot continue the
+ * number. */
 static int on_number(void *context, const char *text, size_t n)
 {
 	struct reading *r = context;
@@ -304,7 +305,7 @@ static int on_number(void *context, const char *text, size_t n)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* -EINVAL: it is not JSON where yajl stopped. */
+/* Returns -EINVAL if the text is not JSON where yajl stopped. */
 static int read_piece(struct reading *r, char *piece, size_t n)
 {
 	while (n > 0) {

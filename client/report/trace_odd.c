@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kineto prints numbers and names as they come: numbers by the locale of the program, what is not
- * finite as C or JavaScript does, and names of files and functions often without escapes. */
+/* Kineto prints numbers by the locale of the program, infinite ones and NaN as C or JavaScript
+ * does, and names of files and functions often without escapes. */
 
 #include "client/report/trace_odd.h"
 
@@ -12,13 +12,13 @@
 
 enum {
 	STRING_BYTES_MAX = 1 << 20,
-	DIGITS_MAX = 4096, /* of a number */
-	ESCAPE_BYTES = 5,  /* "u12ab" */
+	DIGITS_MAX = 4096, /* most digits of a number */
+	ESCAPE_BYTES = 5,  /* length of "u12ab" */
 	SHOWN_BEFORE = 40,
 	SHOWN_BEHIND = 20,
 };
 
-/* No parser takes this outside a string. */
+/* A character that no parser takes outside a string. */
 #define REFUSED '\x01'
 
 /* --- what is taken --------------------------------------------------------------------------- */
@@ -38,8 +38,8 @@ static char mend_in_string(struct trace_odd *o, char c)
 	return c;
 }
 
-/* NaN becomes an empty list, which is no value of anything, and Infinity a number that a double
- * does not hold, because it may have a sign. */
+/* NaN becomes an empty list, which no member takes as a value. Infinity, which may have a sign,
+ * becomes a number too large for a double. */
 static char mend_outside(struct trace_odd *o, char c)
 {
 	if (o->rest && *o->rest) {
@@ -103,7 +103,7 @@ static bool is_name(const char *at, const char *name)
 	return strncmp(at, name, strlen(name)) == 0;
 }
 
-/* The parser did not take what is at `wrong`, within a text. */
+/* Finds the cause why the parser refused the character at `wrong`. NULL: not known. */
 static const char *find_cause(const char *text, const char *wrong, const char **ret_remedy)
 {
 	const char *before = wrong > text ? wrong - 1 : text;
@@ -134,7 +134,7 @@ static const char *find_cause(const char *text, const char *wrong, const char **
 	return NULL;
 }
 
-/* What is before and behind this offset. */
+/* Reads the text before and behind an offset. */
 static void read_shown(gzFile text, uint64_t at, char before[SHOWN_BEFORE + 1],
 		       char behind[SHOWN_BEHIND + 1])
 {

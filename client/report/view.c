@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Order and selection of rows. compare.c has their comparison. */
+/* Order and selection of a view's rows. compare.c compares them. */
 
 #include "client/report/view.h"
 
@@ -58,7 +58,7 @@ static double change_value(const struct sort *sort, const struct group *row)
 	return fabs(value_or_none(now) - value_or_none(before));
 }
 
-/* A row with what it is sorted by, which is computed once. */
+/* A row with the value that it is sorted by, which is computed once. */
 struct place {
 	struct group *row;
 	double value;
@@ -108,8 +108,8 @@ static int sort_rows(struct view *v, const struct sort *sort)
 	return places ? 0 : -ENOMEM;
 }
 
-/* By its whole name, or a part that only one measure has, or else only one derived column. NULL:
- * none, or several. */
+/* Finds a column by its whole name, or by a part of the name that only one measure has, or only one
+ * derived column if no measure has it. NULL: no column, or several. */
 static struct view_column *find_column(const struct view *v, const char *name)
 {
 	struct view_column *found[2];
@@ -168,7 +168,7 @@ static bool choose_columns(struct view *v, const char *list, struct buf *why)
 	return ok;
 }
 
-/* A derived column has its value, and the change of that. */
+/* A derived column has its value and a comparison only. */
 static bool has_field(const struct view_column *c, enum field field)
 {
 	return c->measure
@@ -243,13 +243,13 @@ static bool parse_sort(const struct view *v, const char *text, struct sort *sort
 
 /* --- selection ------------------------------------------------------------------------------- */
 
-/* Of launches whose value is not known nobody can say that it is zero. */
+/* Is the value known of all launches? Otherwise nobody can say that it is zero. */
 static bool is_known(const struct group *row, size_t i)
 {
 	return row->own[i].n >= row->calls;
 }
 
-/* all: of the same capture, which may lack counters that the one it is compared with has. */
+/* all: all records of the row's capture, which may lack counters that the other capture has. */
 static bool is_zero(const struct view *v, const struct group *row, const struct group *all)
 {
 	for (size_t i = 0; i < v->n_measures; i++) {
@@ -263,7 +263,7 @@ static bool is_zero(const struct view *v, const struct group *row, const struct 
 	return v->n_measures > 1 || row->calls == 0;
 }
 
-/* What is gone was something. */
+/* A row also counts if it was not zero in the capture that is compared with. */
 static bool is_something(const struct view *v, const struct group *row)
 {
 	return !is_zero(v, row, v->all) ||
@@ -275,7 +275,7 @@ static bool has_launches(const struct view *v, const struct group *row)
 	return row->calls > 0;
 }
 
-/* Returns how many rows go. */
+/* Returns how many rows are dropped. */
 static size_t keep(struct view *v, bool (*is_kept)(const struct view *v, const struct group *row))
 {
 	size_t n = 0, had = v->n_rows;
@@ -294,8 +294,8 @@ static bool nests_by_operators(const struct view *v)
 	return v->nested && v->keys->keys[v->keys->nested] == KEY_OP;
 }
 
-/* In rows that nest by several keys totals say little and take much room. Operators overlap much,
- * so their own figures come first. */
+/* Are rows ranked by their own figures? Totals say little if rows nest and have several keys, or if
+ * they are operators, which overlap much. */
 static bool is_by_self(const struct view *v)
 {
 	return v->nested && !v->all->before &&
@@ -371,15 +371,15 @@ static int begin(struct view *v, struct groups *groups, const struct view_option
 		v->fields = FIELD_BIT(FIELD_SUM) | FIELD_BIT(FIELD_SHARE);
 	}
 	v->sampled = v->all->total_error != NULL;
-	/* What was sampled is always shown with its error, and what took turns with how many
-	 * launches had it. */
+	/* Sampled values are always shown with their errors, and metrics that took turns with the
+	 * number of launches that had them. */
 	v->fields |= v->sampled ? FIELD_BIT(FIELD_ERROR) : 0;
 	v->fields |= groups_take_turns(groups) ? FIELD_BIT(FIELD_N) : 0;
 	return 0;
 }
 
-/* The time, if it is known and, in a comparison, of the same clock in both captures; else the first
- * counter that is shown. */
+/* The time, if it is known and, in a comparison, comes from the same clock in both captures; else
+ * the first counter that is shown. */
 static const struct view_column *first_measure(const struct view *v)
 {
 	const struct view_column *time = &v->columns[MEASURE_TIME];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Figures of a view's columns, whether a column is a measure or derived of measures: tables, CSV,
- * JSON and the order of rows take them from here. */
+/* Figures of a view's columns, whether measured or derived. Tables, CSV, JSON and the order of rows
+ * use these functions. */
 
 #include "client/report/view.h"
 
@@ -23,7 +23,7 @@ bool view_is_known(const struct view *v, const struct view_column *c)
 	return known;
 }
 
-/* NaN if some launches stand for others. */
+/* Error of a derived value. NaN if some launches stand for others that were not sampled. */
 static double error_of(const struct view_column *c, const struct group *row)
 {
 	return view_is_of_some(c, row) ? NAN : view_figure(c, row).error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A condition compares the label that groups would give the record. Records with the same labels
- * are in one leaf of groups, which keeps the verdict. */
+/* A condition matches the label that groups would give the record. Records with the same labels
+ * share a leaf of groups, which keeps the result. */
 
 #include "client/report/where.h"
 
@@ -15,13 +15,13 @@
 
 struct condition {
 	char *text;   /* "op=conv" */
-	unsigned key; /* number among those of groups */
+	unsigned key; /* index of the key in the groups */
 	regex_t regex;
 };
 
 struct where {
 	struct keys keys;
-	struct groups *groups; /* labels alone: nothing is added up. Made with the first capture */
+	struct groups *groups; /* made at the first capture, for labels; nothing is added up */
 	struct condition *conditions;
 	size_t n;
 };
