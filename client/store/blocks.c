@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Samples and copies, in blocks of up to STORE_BLOCK_MAX rows. Of a million samples a second most
- * bytes of a row are those of the row before, so a block is written byte by byte: of each column
- * the lowest byte of all rows, then the next one. What stands still then is one long run of zlib's.
+/* Samples and copies, in blocks of up to STORE_BLOCK_MAX rows. At a million samples a second, most
+ * bytes of a row equal those of the row before. So a block has, for each column, the lowest byte of
+ * all rows, then the next byte, and so on: equal bytes form long runs, which zlib packs well.
  *
- * A sample is how long after the end of the one before it began, its length, and the bits of its
- * values. */
+ * A sample is stored as the time since the end of the sample before it, its length, and the bits of
+ * its values. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 enum {
 	CELL_BYTES = sizeof(uint64_t),
-	SAMPLE_VALUES = 2, /* column of the first */
+	SAMPLE_VALUES = 2, /* column of the first value */
 	COPY_COLUMNS = 7,
 	SAMPLED_GPUS_MOST = 64,
 };
@@ -35,7 +35,7 @@ static void put(uint8_t *planes, size_t n, size_t row, size_t column, uint64_t c
 	}
 }
 
-/* Begins a block; NULL: it is not to be written, and *ret_result is why. */
+/* Begins a block. NULL: the block cannot be written, and *ret_result says why. */
 static uint8_t *begin_block(struct store *s, size_t n, size_t columns, int *ret_result)
 {
 	uint8_t *room;
@@ -53,7 +53,7 @@ static uint8_t *begin_block(struct store *s, size_t n, size_t columns, int *ret_
 	return room;
 }
 
-/* The last three columns of its row are number, checksum and bytes. */
+/* Writes the block's row. column: parameter of the number of rows; checksum and bytes follow. */
 static int write_block(struct store *s, enum store_statement which, int column, size_t n,
 		       size_t columns)
 {
@@ -189,7 +189,7 @@ static int start(struct store_reader *r, struct store_blocks *b, const char *tab
 
 	b->row.reader = r;
 	b->row.table = table;
-	/* A file without these tables has no samples. */
+	/* A file without samples has no such tables. */
 	result = r->info.has_samples ? reader_prepare(r, sql, &b->row.stmt) : 0;
 	if (result) {
 		store_blocks_free(b);
@@ -274,7 +274,7 @@ static uint64_t get(const uint8_t *planes, size_t n, size_t row, size_t column)
 	return cell;
 }
 
-/* The bytes of a block, of which *ret_n is the number of rows. */
+/* Sets *ret to the bytes of a block, and *ret_n to its number of rows. */
 static int read_block(struct store_blocks *b, int column, size_t columns, const uint8_t **ret,
 		      size_t *ret_n)
 {
@@ -299,7 +299,7 @@ static int read_block(struct store_blocks *b, int column, size_t columns, const 
 	return 0;
 }
 
-/* Each sample begins where the one before ended, or later. */
+/* Each sample begins at the end of the sample before, or later. */
 static int take_times(struct store_blocks *b, const uint8_t *planes, size_t n, int64_t start_ns)
 {
 	uint64_t at = (uint64_t)start_ns;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks the structure of all pages, which takes as long as reading them: a thread with a
- * connection of its own does this while the reader may already read. Before the result the reader
- * checks each value, and reads no more of them than the file's size allows, so a damaged file is
- * harmless. But no output may be written before the result, for which store_check_pages() waits.
- * Where no thread can be had, the pages are checked at once. */
+/* Checks the structure of all pages. This takes as long as reading the file, so a thread with a
+ * connection of its own does it while the reader reads already. The reader checks each value, and
+ * reads only as many as the file's size allows, so a damaged file is harmless meanwhile. But no
+ * output may be written before the result, for which store_check_pages() waits. If no thread can be
+ * started, the pages are checked at once. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "client/store/reader_internal.h"
 
 struct store_check {
-	struct store_reader own; /* path and file are the reader's */
+	struct store_reader own; /* borrows path and file of the reader */
 	pthread_t thread;
 	bool running;
 	int result;
@@ -77,7 +77,7 @@ int reader_check_end(struct store_reader *r)
 	struct store_check *c = r->check;
 
 	if (!c) {
-		return 0; /* of our own */
+		return 0; /* a file of our own needs no check */
 	}
 	if (c->running) {
 		pthread_join(c->thread, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How a capture file comes into being. Where nothing is at the path, the file is created there,
- * exclusively. A file that is to be replaced stays whole while the new one is set up beside it in a
- * folder of its own, tables and all; one rename then puts the new one in its place, while it stays
- * open. Either way the file can be read, though it is empty, from the moment it has its name. */
+/* Creates a capture file. If nothing is at the path, the file is created there, exclusively. A file
+ * that is replaced stays whole while the new one, with its tables, is made beside it in a folder of
+ * its own; one rename then moves the new file, which stays open, to the path. Either way, the file
+ * can be read, without records, from the moment it has its name. */
 
 #include "client/store/internal.h"
 
@@ -23,7 +23,7 @@
 
 enum { PAGE_BYTES = 16384 };
 
-#define PAGES_LEAST 64ull /* the tables */
+#define PAGES_LEAST 64ull /* enough for the tables */
 #define PAGES_MOST 4294967294ull
 
 static int refuse_existing(const char *path, struct store_error *error)
@@ -32,14 +32,14 @@ static int refuse_existing(const char *path, struct store_error *error)
 			       "%s exists.", path);
 }
 
-/* Whoever made a link chose the file that it leads to. */
+/* Somebody else may have made the link, and chosen the file that it leads to. */
 static int refuse_link(const char *path, struct store_error *error)
 {
 	return store_error_set(error, STORE_E_PATH, "Name the file itself, or remove the link.",
 			       "%s: this is a link, and -f replaces files only.", path);
 }
 
-/* What is there. */
+/* Refuses what exists at the path, unless it is a file that may be replaced. */
 static int check_file(const char *path, const struct stat *st, bool force,
 		      struct store_error *error)
 {
@@ -79,7 +79,7 @@ int store_check(const char *path, bool force, struct store_error *error)
 	return 0;
 }
 
-/* A file, or a link wherever it leads. */
+/* Does a file or link exist at the path? A link counts wherever it leads. */
 static bool is_there(const char *path)
 {
 	struct stat st;
@@ -95,13 +95,13 @@ static int tune(struct store *s)
 			     "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;");
 }
 
-/* A file has no journal until it has its final name: a journal beside that name belongs to another
- * file. */
+/* Opens the new file. It uses no journal until it has its final name, because a journal beside that
+ * name belongs to another file. */
 static int open_db(struct store *s)
 {
 	char sql[96];
-	/* SQLite asks for the working folder, which may be closed to the user, unless a name is
-	 * whole. */
+	/* SQLite asks for the working folder, which the user may not be able to read, unless the
+	 * path is absolute. */
 	const char *name = s->is_temporary ? "/temporary" : s->path;
 	int rc = store_vfs_open(&s->vfs, name, s->made_at, STORE_VFS_CREATE, &s->db);
 
@@ -150,7 +150,7 @@ static int create_tables(struct store *s, const struct gpuctr_plan *plan)
 	return r;
 }
 
-/* Into a table whose columns depend on the plan, or that not every file has. */
+/* Prepares an INSERT into a table whose columns depend on the plan, or that not every file has. */
 static int prepare_insert(struct store *s, enum store_statement which, const char *table,
 			  size_t n_columns)
 {
@@ -170,8 +170,8 @@ static int prepare_insert(struct store *s, enum store_statement which, const cha
 	return rc;
 }
 
-/* The columns of values are those behind the table's own, whatever their names are: a row of values
- * is one of the table. */
+/* Prepares the UPDATE of a record's values. The columns of values are those behind the fixed ones;
+ * their names come from the table, because metrics may have any name. */
 static int prepare_values(struct store *s)
 {
 	sqlite3_str *sql = sqlite3_str_new(NULL);
@@ -245,8 +245,8 @@ static int prepare(struct store *s)
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
 
-/* A journal left by a client that was killed belongs to the file it was killed with. SQLite would
- * apply it to the new one. */
+/* A journal that a killed client has left belongs to that client's file, and SQLite would apply it
+ * to the new file. */
 static void remove_journals(const char *path)
 {
 	static const char *const suffixes[] = { "-journal", "-wal", "-shm" };
@@ -278,7 +278,8 @@ static int fill(struct store *s, const struct store_options *options)
 	return r ? r : store_commit(s, false);
 }
 
-/* A client that writes a capture holds SQLite's lock. Nobody uses a file that is no database. */
+/* Refuses a file that a client is writing, which then holds SQLite's lock. A file that is no
+ * database is not in use. */
 static int check_unwritten(struct store *s)
 {
 	struct store_vfs vfs = { 0 };
@@ -390,9 +391,9 @@ static int replace(struct store *s, const struct store_options *options)
 	return r;
 }
 
-/* Resolves links in the folder's path now, so that the file stays where it was made. The last name
- * is never resolved: a link that is put there after store_check() is replaced itself, and not the
- * file it leads to. Free with free(). */
+/* Resolves links in the folder's path now, so that later changes of these do not matter. The last
+ * name is not resolved: if somebody puts a link there after store_check(), the link itself is
+ * replaced, and not the file it leads to. Free with free(). */
 static char *resolve_folder(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -427,7 +428,8 @@ static struct store *store_new(const struct store_options *options, char *path)
 	return s;
 }
 
-/* Where large temporary files belong, which /tmp may keep in memory. NULL: errno says why. */
+/* Makes a private path in /var/tmp, unless TMPDIR is set, because /tmp may keep large files in
+ * memory. NULL: errno says why. */
 static char *make_temporary_path(void)
 {
 	char *path = getenv("TMPDIR") ? NULL : store_private_make("/var/tmp/gpuctr-");
@@ -435,7 +437,7 @@ static char *make_temporary_path(void)
 	return path ? path : store_private_make(NULL);
 }
 
-/* Nobody has asked for the file, so it leaves half of the room that is there. */
+/* The user has not asked for this file, so it may take only half of the free room. */
 static int bound_temporary(struct store *s, const char *path)
 {
 	struct statvfs room;
@@ -453,7 +455,7 @@ static int bound_temporary(struct store *s, const char *path)
 	return store_exec(s, sql);
 }
 
-/* It loses its name as soon as it is open, so it is gone however the program ends. */
+/* The file loses its name as soon as it is open, so it is gone however the program ends. */
 static int make_temporary(struct store *s, const struct store_options *options)
 {
 	char *path = make_temporary_path();

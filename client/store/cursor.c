@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows in order. A cursor owns its statement and the values of its current row; records and marks
- * point to the kernels and sites of their process, which the reader keeps. */
+/* Cursors return rows in order. A cursor owns its statement and the values of its current row.
+ * Records and marks point to kernels and sites, which the reader keeps. */
 
 #include "client/store/reader_internal.h"
 
@@ -19,14 +19,14 @@
 enum { LAUNCHES_KEPT = 1 << 12 };
 
 struct launch {
-	unsigned id; /* 0: none */
+	unsigned id; /* 0: the slot is empty */
 	struct active_set active;
 	const struct gpuctr_site *forward;
-	struct gpuctr_record record; /* what all records of the launch have in common */
+	struct gpuctr_record record; /* members that all records of the launch share */
 };
 
-/* Columns of a query of records. Those from AT_CORRELATION to AT_NUMBERS are not in a brief one;
- * behind them are values, graph and node, and what is known of errors. */
+/* Columns of a query of records. A brief query lacks those from AT_CORRELATION to AT_NUMBERS.
+ * Values, graph and node, and columns of errors follow. */
 enum {
 	AT_ID,
 	AT_PROCESS,
@@ -46,22 +46,22 @@ enum {
 
 struct store_cursor {
 	struct row row;
-	sqlite3_stmt *launch;	 /* by its id */
+	sqlite3_stmt *launch;	 /* statement that reads a launch by id */
 	struct launch *launches; /* direct-mapped */
 	unsigned process;
 	struct store_kernels kernels;
 	struct store_sites sites;
-	int64_t *numbers; /* of the current row */
+	int64_t *numbers; /* numbers of the current row */
 	size_t max_numbers;
-	struct store_found found; /* of it */
-	struct packed packed;	  /* the image */
-	double *values;		  /* and, behind them, errors */
+	struct store_found found; /* attribution of the current row */
+	struct packed packed;	  /* the current image */
+	double *values;		  /* values of the current row, then errors */
 	size_t n_columns;
-	/* Of a query of records: */
+	/* For a query of records: */
 	int first_value;
 	bool is_brief;
-	bool has_graphs; /* there are kernels of graphs */
-	bool has_errors; /* values that are known have errors */
+	bool has_graphs; /* the capture has kernels of graphs */
+	bool has_errors; /* the capture has values with errors */
 	bool has_active; /* some launch had start/end ranges */
 	union {
 		struct gpuctr_record record;
@@ -167,7 +167,7 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 	return result;
 }
 
-/* One function for each type of row, so that nobody casts. */
+/* Defines a function for each type of row, so that callers need no casts. */
 #define DEFINE_NEXT(what)                                                               \
 	int store_next_##what(struct store_cursor *c, const struct gpuctr_##what **ret) \
 	{                                                                               \
@@ -180,7 +180,7 @@ static int cursor_next(struct store_cursor *c, void (*take)(struct store_cursor 
 		return result;                                                          \
 	}
 
-/* 0: none. */
+/* Finds a site of the process. id 0: none. */
 static const struct gpuctr_site *find_site(struct store_cursor *c, unsigned id)
 {
 	const struct gpuctr_site *site = reader_find_site(&c->sites, id);
@@ -191,7 +191,7 @@ static const struct gpuctr_site *find_site(struct store_cursor *c, unsigned id)
 	return site;
 }
 
-/* The columns of an occurrence: its payload's type and value follow each other. */
+/* Reads an occurrence. The column of the payload's value follows that of its type. */
 static void take_occurrence(struct store_cursor *c, const struct gpuctr_site *site,
 			    int payload_column, int numbers_column, struct gpuctr_occurrence *ret)
 {
@@ -221,7 +221,7 @@ static const struct gpuctr_kernel *find_kernel(struct store_cursor *c, unsigned 
 	return kernel;
 }
 
-/* The last index of an interval as store_records() takes it. */
+/* The last index of store_records()'s interval. */
 static uint64_t last_index(uint64_t first, uint64_t count)
 {
 	if (count == 0 || count > STORE_INDEX_MAX || first > STORE_INDEX_MAX - count) {
@@ -257,8 +257,8 @@ static char *format_records(const struct store_cursor *c, uint64_t first, uint64
 	return sqlite3_str_finish(sql);
 }
 
-/* Most captures have none of some table's rows, and are read faster without looking for each
- * record's. */
+/* Finds out whether a table has rows. Most captures have none in some tables, and records are read
+ * faster without a join. */
 static int find_any(struct store_cursor *c, const char *table, const char *sql, bool *ret)
 {
 	struct row row = { .reader = c->row.reader, .table = table };
@@ -377,7 +377,7 @@ static const struct launch *read_launch(struct store_cursor *c, struct launch *l
 	return c->row.error ? NULL : launch;
 }
 
-/* NULL: it could not be read. */
+/* NULL: the launch could not be read. */
 static const struct launch *find_launch(struct store_cursor *c, unsigned id)
 {
 	struct launch *launch = &c->launches[id % LAUNCHES_KEPT];
@@ -431,7 +431,7 @@ static int64_t take_number(struct row *row, int column)
 	return known ? row_int(row, column, 0, INT64_MAX) : -1;
 }
 
-/* Either both are known or neither. */
+/* Clock and duration are both known or both unknown. */
 static void take_time(struct row *row, struct gpuctr_record *record)
 {
 	record->start_ns = row_i64(row, AT_START);
@@ -441,7 +441,7 @@ static void take_time(struct row *row, struct gpuctr_record *record)
 				      : row_int(row, AT_DURATION, 0, INT64_MAX);
 }
 
-/* What differs from one time at a launch to the next, and is in no sum. */
+/* Reads what a brief record lacks. */
 static void take_details(struct store_cursor *c, struct gpuctr_record *record)
 {
 	struct row *row = &c->row;

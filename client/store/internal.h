@@ -45,26 +45,26 @@ struct store {
 			*/
 	sqlite3_stmt *stmt[STORE_STMT_COUNT];
 	size_t n_columns, n_metrics;
-	bool sampled, graphs; /* has the table */
-	bool keeps_samples;   /* and those of samples */
+	bool sampled, graphs; /* the file has this table */
+	bool keeps_samples;   /* the file keeps samples and copies */
 	bool is_temporary;    /* the file has no name */
-	uint8_t *planes;      /* of the block that is written */
+	uint8_t *planes;      /* bytes of the block being written */
 	struct written written;
-	struct packed packed;		  /* the last image */
+	struct packed packed;		  /* the last image or block */
 	const struct gpuctr_site **chain; /* sites to be written, the innermost first */
 	size_t max_chain;
-	int64_t *set; /* of the record that is written: the process and its active ranges */
+	int64_t *set; /* process and active ranges of the record being written */
 	size_t max_set;
-	uint8_t *numbers; /* of the record that is written, as the file has them */
+	uint8_t *numbers; /* encoded numbers of the record being written */
 	size_t max_numbers;
 
 	bool in_transaction;
 	uint64_t began_ns;
 	uint64_t pending_records; /* records in the open transaction */
-	uint64_t pending_values;  /* values of records written before, likewise */
-	size_t pending_bytes;	  /* of images in it */
+	uint64_t pending_values;  /* values of earlier records in it */
+	size_t pending_bytes;	  /* bytes of images and blocks in it */
 	uint64_t saved, unsaved;
-	unsigned unknown; /* that were written */
+	unsigned unknown; /* number of unknown intervals written */
 	struct store_error error;
 };
 
@@ -81,9 +81,9 @@ store_error_set(struct store_error *error, int code, const char *remedy, const c
 /* Translates a result of SQLite into a code of ours; call names the operation. */
 int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const char *path,
 		       const char *call);
-/* As errno has it. */
+/* Translates an errno into a code of ours. */
 int store_error_errno(struct store_error *error, int err, const char *path, const char *call);
-/* What helps where a temporary file could not be made or written. */
+/* Sets the remedy if the store's temporary file could not be made or written. */
 void store_remedy_temporary(struct store *s);
 /* Makes the store inert because of SQLite's last error; returns the code. */
 int store_fail(struct store *s, int rc, const char *call);

@@ -12,6 +12,5 @@ int meta_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int meta_write_end(struct store *s, const struct gpuctr_end *end);
 int meta_write_text(struct store *s, const char *key, const char *value);
 
-/* Quoted for a POSIX shell, words separated by spaces. Free with sqlite3_free(); NULL: out of
- * memory. */
+/* Returns the command, quoted for a POSIX shell. Free with sqlite3_free(); NULL: out of memory. */
 char *meta_quote_command(const char *const *argv);

@@ -16,7 +16,7 @@ struct packed {
 
 void packed_deinit(struct packed *p);
 
-/* Returns the bytes to be written; valid until the next call. NULL: out of memory. */
+/* Returns the bytes for the file; valid until the next call. NULL: out of memory. */
 const uint8_t *packed_pack(struct packed *p, const uint8_t *image, size_t size, size_t *ret_size);
 
 /* Returns the image of size bytes that was packed into data; valid until the next call. -EBADMSG:

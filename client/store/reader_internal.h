@@ -9,7 +9,7 @@
 #include "client/store/reader.h"
 #include "client/store/vfs.h"
 
-/* Of one process, sorted by id. Ids may have gaps. */
+/* The sites of one process, sorted by id. Ids may have gaps. */
 struct store_sites {
 	const struct gpuctr_site *items;
 	size_t n;
@@ -28,8 +28,8 @@ struct store_reader {
 	struct arena arena;
 	struct store_info info;
 	struct store_process *processes;
-	struct store_kernels *kernels; /* of each process; items NULL: not read yet */
-	struct store_sites *sites;     /* likewise */
+	struct store_kernels *kernels; /* kernels of each process; items NULL: not read yet */
+	struct store_sites *sites;     /* sites of each process, likewise */
 	bool is_brief;
 	struct store_check *check; /* the check of the pages; NULL: not begun */
 	struct store_error error;
@@ -38,13 +38,14 @@ struct store_reader {
 /* --- reader_db.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
 extern const char reader_take_intact[]; /* the remedy for a damaged file */
-/* STORE_E_CORRUPT, naming the table: the first word of what stands behind FROM. */
+/* Sets and returns STORE_E_CORRUPT. table: text behind FROM, whose first word is the table's name.
+ */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
-/* A connection to file, whose steps are counted. */
+/* Opens the connection to r->file, and limits its steps. */
 int reader_open_db(struct store_reader *r);
 
-/* --- check.c: the check of all pages, which runs beside the reader until its end is asked for. */
+/* --- check.c: checks all pages in a thread, beside the reader. */
 int reader_check_begin(struct store_reader *r);
 int reader_check_end(struct store_reader *r); /* waits for the result; may be called again */
 void reader_check_free(struct store_reader *r);
@@ -67,9 +68,9 @@ int64_t row_i64(struct row *row, int column);
 const char *row_borrow_text(struct row *row, int column, size_t *ret_length);
 /* Returns a copy in the reader's pool. */
 const char *row_text(struct row *row, int column);
-double row_double(struct row *row, int column); /* NULL: NaN */
+double row_double(struct row *row, int column); /* returns NaN for NULL */
 void row_totals(struct row *row, int column, struct gpuctr_totals *ret);
-/* Returns whether all values read from this row were valid: 0 or the error. */
+/* Returns 0 if all values read from this row were valid, else the error. */
 int row_end(const struct row *row);
 
 /* Counts the rows of a table ("device WHERE process = 1"); more than max is an error. */
@@ -78,14 +79,14 @@ int reader_count(struct store_reader *r, const char *table, int64_t max, size_t 
 int reader_rows(struct store_reader *r, const char *table, const char *sql, size_t n,
 		void (*take)(struct row *row, size_t i, void *userdata), void *userdata);
 
-/* Rows that become an array. */
+/* A query whose rows become an array. */
 struct reader_list {
 	const char *columns, *from, *order; /* "id, name", "kernel WHERE process = 1", "id" */
-	int64_t max;			    /* rows; more are an error */
-	size_t size;			    /* of an item */
+	int64_t max;			    /* most rows; more are an error */
+	size_t size;			    /* size of an item */
 	void (*take)(struct row *row, size_t i, void *items);
 };
-/* ret: the address of a pointer to items, which lie in the reader's pool, with a zeroed one behind
+/* ret: address of a pointer to items. The items lie in the reader's pool, with a zeroed one behind
  * the last. Both results are set before the rows are taken. */
 int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n);
 

@@ -13,8 +13,8 @@ struct sqlite3_str;
 #define STORE_FORMAT 8
 #define STORE_FORMAT_NAME "gpuctr-capture"
 
-/* record.id is (process << STORE_INDEX_BITS) + idx: one b-tree that is appended to, in which the
- * records of a process lie in order, and which lets none be written twice. */
+/* record.id is (process << STORE_INDEX_BITS) + idx. So SQLite appends to one b-tree, records of a
+ * process lie in order, and no record can be written twice. */
 #define STORE_INDEX_BITS 40
 #define STORE_INDEX_MAX ((UINT64_C(1) << STORE_INDEX_BITS) - 1)
 #define STORE_PROCESS_MAX ((1u << 22) - 1)
@@ -32,14 +32,14 @@ enum store_record_column {
 	STORE_COL_OPENED,
 	STORE_COL_PAYLOAD_TYPE,
 	STORE_COL_PAYLOAD,
-	STORE_COL_STEP, /* this and what follows may be NULL */
+	STORE_COL_STEP, /* this column and the following may be NULL */
 	STORE_COL_SEQ,
 	STORE_COL_NUMBERS,
 	STORE_COL_METRICS,
 };
 
-/* Columns of the table launch: what records have in common that were launched at the same place of
- * the program, in the same way. */
+/* Columns of the table launch. A launch is what records have in common that the program launched at
+ * the same place and in the same way. */
 enum store_launch_column {
 	STORE_LAUNCH_ID,
 	STORE_LAUNCH_PROCESS,
@@ -59,25 +59,26 @@ enum store_launch_column {
 	STORE_LAUNCH_COLUMNS,
 };
 
-/* All tables but record; those of a capture that keeps its samples, besides. */
+/* CREATE TABLE of all tables but record, and of those for captures that keep samples. */
 extern const char schema_tables[], schema_sample_tables[];
 
-/* Name and unit of the fixed columns of record, in order. NULL-terminated. */
+/* Names of the fixed columns of record, in order. NULL-terminated. */
 extern const char *const schema_record_columns[];
 
-/* What stands before a metric's name where that is one of our columns, else "". */
+/* Prefix of a metric's column: "metric:" if one of our columns has the metric's name, else "". */
 const char *schema_mark(const char *metric);
 
 /* CREATE TABLE record, and all views with metrics. Free with sqlite3_free(); NULL: out of memory.
  */
 char *schema_format_record(const struct gpuctr_column *columns, size_t n_columns);
 char *schema_format_views(const struct gpuctr_column *columns, size_t n_columns, bool graphs);
-/* CREATE TABLE sampled, the errors of records: for each metric a column of the same name. */
+/* CREATE TABLE sampled, the errors of records, with a column for each metric. */
 char *schema_format_sampled(const struct gpuctr_column *columns, size_t n_columns);
-extern const char schema_graph_kernel[]; /* the graphs that records are kernels of */
-/* Appends the columns of metrics that a table has, each after a comma, to a SELECT. */
+extern const char schema_graph_kernel[]; /* CREATE TABLE graph_kernel */
+/* Appends the table's columns of metrics to a SELECT, each after a comma. */
 void schema_append_selected(struct sqlite3_str *sql, const char *table,
 			    const struct gpuctr_column *columns, size_t n_columns);
 
-/* Does the sum of a column over launches mean something, as of bytes, and not of a ratio? */
+/* Does the sum of a column over launches have a meaning? That of bytes has one, that of ratios has
+ * none. */
 bool schema_adds_up(const char *column);

@@ -4,10 +4,10 @@
 /* Writes a capture file. gpuctr-capture(5) describes it; reader.h reads it; store.c's head comment
  * says what survives a crash.
  *
- * Functions return 0, or a negative errno for what no user can cause, or a positive STORE_E_* code
- * that comes with a struct store_error. After the first failure a store is *inert*: the file stays
- * as it was after the last commit, every further write returns the same code and is counted.
- */
+ * Functions return 0, or a negative errno for failures that no user can cause, or a positive
+ * STORE_E_* code that comes with a struct store_error. After the first failure a store is *inert*:
+ * the file stays as it was after the last commit, every further write returns the same code and is
+ * counted. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,10 +18,10 @@
 enum store_error_code {
 	STORE_OK = 0,
 	STORE_E_EXISTS = 1,	 /* the file exists and force was not given */
-	STORE_E_PATH = 2,	 /* cannot be created or opened: the message says why */
-	STORE_E_NOT_CAPTURE = 3, /* some other file */
+	STORE_E_PATH = 2,	 /* the file cannot be created or opened: the message says why */
+	STORE_E_NOT_CAPTURE = 3, /* the file is not a capture */
 	STORE_E_VERSION = 4,	 /* a capture of another format */
-	STORE_E_TRUNCATED = 5,	 /* shorter than it says */
+	STORE_E_TRUNCATED = 5,	 /* the file is shorter than its header says */
 	STORE_E_CORRUPT = 6,	 /* damaged: structure, a value out of range, a checksum */
 	STORE_E_FULL = 7,	 /* disk full, or quota */
 	STORE_E_IO = 8,		 /* any other failure to read or write */
@@ -46,11 +46,11 @@ struct store_options {
 	const struct gpuctr_plan *plan; /* borrowed for the call */
 	const char *const *command;	/* argv of the measured program, or NULL */
 	const char *driver;
-	const char *version;	       /* of the client */
+	const char *version;	       /* version of the client */
 	bool sampled;		       /* records may have errors */
-	bool keeps_samples;	       /* and the samples are kept that their values are of */
+	bool keeps_samples;	       /* the file keeps the samples that values come from */
 	bool graphs;		       /* records may be kernels of graphs */
-	const struct gpuctr_gpu *gpus; /* that were leased */
+	const struct gpuctr_gpu *gpus; /* the leased GPUs */
 	size_t n_gpus;
 };
 
@@ -66,46 +66,48 @@ int store_create(const struct store_options *options, struct store_error *error,
 int store_write_process(struct store *s, const struct gpuctr_process *process);
 /* Writes a claim "NAME=value" of the process about its job. */
 int store_write_claim(struct store *s, unsigned process, const char *claim);
-/* What a record belongs to. Equal texts must be the same pointer and live as long as the store; "":
- * not known. */
+/* What a record belongs to. Equal texts must be the same pointer, and texts live as long as the
+ * store. "": not known. */
 struct store_attribution {
 	const char *op, *sizes, *dir, *layer;
 	unsigned layer_site; /* id of the site whose labels are the layer; 0: none */
 	int64_t step, seq;   /* -1: none */
 };
-/* Writes the kernel, the sites (parents first) and the set of active ranges it refers to, once.
- * record->values NULL: store_write_values() will tell them. what NULL: nothing is known. */
+/* Writes a record, and before it the kernel, the sites and the active ranges that it refers to,
+ * unless the file has them. If record->values is NULL, store_write_values() follows. what:
+ * attribution, or NULL. */
 int store_write_record(struct store *s, const struct gpuctr_record *record,
 		       const struct store_attribution *what);
-/* Gives a record that was written, whose values are not known until the capture ends, its values
- * and errors. */
+/* Writes values and errors of a record that was written without them, because they are only known
+ * when the capture ends. */
 int store_write_values(struct store *s, const struct gpuctr_record *record);
 int store_write_mark(struct store *s, const struct gpuctr_mark *mark);
 int store_write_image(struct store *s, const struct gpuctr_image *image);
 int store_write_notice(struct store *s, const struct gpuctr_notice *notice);
 
-/* Samples of a GPU that follow each other, in a file that keeps them. */
+/* Consecutive samples of a GPU, for a file that keeps samples. */
 struct store_samples {
 	const char *gpu; /* UUID */
 	uint64_t interval_ns;
 	size_t n;		   /* up to STORE_BLOCK_MAX */
-	const int64_t (*times)[2]; /* when each began and ended, since 1970 */
-	const double *values;	   /* one for each metric of the plan, sample by sample */
+	const int64_t (*times)[2]; /* begin and end of each, in ns since 1970 */
+	const double *values;	   /* a value for each metric of the plan, sample by sample */
 };
 enum { STORE_BLOCK_MAX = 4096 };
 int store_write_samples(struct store *s, const struct store_samples *samples);
-/* Takes back the blocks of a GPU's samples that may end after *since_ns, which becomes the time of
- * the first sample that is gone, if that is earlier. */
+/* Deletes the blocks of a GPU's samples that may end after *since_ns. If the first deleted sample
+ * is earlier, *since_ns becomes its time. */
 int store_drop_samples(struct store *s, const char *gpu, int64_t *since_ns);
-/* What moved bytes beside the records' kernels; up to STORE_BLOCK_MAX of one process. */
+/* Writes copies, which move bytes beside kernels; up to STORE_BLOCK_MAX of one process. */
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
-/* Nobody knows what ran on this GPU then; gpu "": what was sampled since start_ns is of no use. */
+/* A time in which it is unknown what ran on the GPU. gpu "": samples of all GPUs since start_ns are
+ * useless. */
 struct store_unknown {
 	const char *gpu;
 	int64_t start_ns, end_ns;
 };
 int store_write_unknown(struct store *s, const struct store_unknown *unknown);
-/* How many kernels have no value, by reason, in words, and the length of a sample. */
+/* Writes how many kernels have no value, by reason, in words, and the length of a sample. */
 int store_write_unsampled(struct store *s, const char *text, uint64_t sample_ns);
 int store_write_process_end(struct store *s, const struct gpuctr_process_end *end);
 
@@ -126,8 +128,7 @@ int store_finish(struct store *s, const struct gpuctr_end *end);
 /* Commits and closes. Takes NULL, returns NULL. */
 struct store *store_close(struct store *s);
 
-/* The number of records that were written, and of records that a failure has kept out of the file.
- */
+/* Numbers of records that were written, and of records that a failure kept out of the file. */
 uint64_t store_saved(const struct store *s);
 uint64_t store_unsaved(const struct store *s);
 

@@ -18,13 +18,13 @@ struct written_process {
 	struct written_bits kernels, sites;
 };
 
-/* Of one table. */
+/* Rows of one table. */
 struct written_rows {
 	struct map kept;
-	unsigned n; /* that were written */
+	unsigned n; /* number of rows that were written */
 };
 
-/* What the file has of each process, and of all. */
+/* What the file already has: kernels and sites of each process, and rows of all processes. */
 struct written {
 	struct written_process *processes;
 	size_t n_processes, max_processes;
@@ -40,7 +40,7 @@ struct written_process *written_process(struct written *w, unsigned process);
 bool written_has(const struct written_bits *bits, unsigned id);
 int written_add(struct written_bits *bits, unsigned id); /* -ENOMEM */
 
-/* The number, from 1, of the row that is made of this; *ret_new: it has to be written. After very
- * many rows one that comes again gets another number. -ENOMEM. */
+/* Sets *ret_id to the number of the row with these values, from 1. *ret_new: the caller has to
+ * write the row. After very many rows, a row may get a second number. 0 or -ENOMEM. */
 int written_row(struct written_rows *rows, const int64_t *of, size_t n, unsigned *ret_id,
 		bool *ret_new);
