@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Every failure of SQLite or of the system is turned at the call site into one of our codes, one
- * sentence and the remedy. */
+/* Each call site turns a failure of SQLite or of the system into one of our codes, one sentence and
+ * the remedy. */
 
 #include "client/store/internal.h"
 
@@ -63,8 +63,8 @@ int store_error_errno(struct store_error *error, int err, const char *path, cons
 			       "%s: %s: %s.", path, call, strerror(err));
 }
 
-/* SQLite has a code of its own for a full disk, but not for a file at its limit (RLIMIT_FSIZE, or
- * what the file system can hold). */
+/* Has the file reached a limit of size (RLIMIT_FSIZE, or the file system's)? SQLite has a code for
+ * a full disk, but none for this. */
 static bool may_not_grow(sqlite3 *db, int rc)
 {
 	int err = 0;
@@ -85,8 +85,8 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 				       "with --kernel or --count.",
 				       "%s: %s: the file may not grow further.", path, call);
 	}
-	/* This happens if a second capture with -f replaces the file, from another node that shares
-	 * the folder. */
+	/* A second capture with -f, on another node that shares the folder, may replace the file.
+	 */
 	if (rc == SQLITE_READONLY_DBMOVED) {
 		return store_error_set(
 			error, STORE_E_PATH,

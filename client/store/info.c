@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads what a capture file says about the capture as a whole and about its processes, once, when
- * the file is opened, into the reader's pool. Unknown keys of meta are ignored: a later version may
- * add keys without a new format. */
+/* Reads, when the file is opened, what it says about the capture as a whole and about processes,
+ * into the reader's pool. Unknown keys of meta are ignored, so a later version may add keys without
+ * a new format. */
 
 #include "client/store/reader_internal.h"
 
@@ -15,10 +15,10 @@
 #include "proto/base/array.h"
 #include "proto/base/clean.h"
 
-/* SQLite has at most 2,000 columns a table. */
+/* SQLite allows at most 2,000 columns in a table. */
 enum {
 	MAX_METRIC_COLUMNS = 1900,
-	MAX_DEVICES = 4096, /* of a process */
+	MAX_DEVICES = 4096, /* most devices of a process */
 	MAX_ALL_DEVICES = 1 << 24,
 	MAX_META = 1 << 22, /* each process may have several claims about its job */
 	MAX_CLAIMS = 256,
@@ -29,11 +29,11 @@ enum {
 
 enum meta_kind { META_TEXT, META_BOOL, META_U32, META_U63, META_I64, META_CODE };
 
-/* Keys and where their values go. */
+/* Keys of meta, and the members that take their values. */
 static const struct meta_member {
 	const char *key;
 	enum meta_kind kind;
-	size_t at; /* in struct store_info */
+	size_t at; /* offset in struct store_info */
 } members[] = {
 #define MEMBER(kind, key, member)                                     \
 	{                                                             \
@@ -162,7 +162,7 @@ static void take_term(struct row *row, size_t i, void *items)
 	}
 }
 
-/* What columns are made of, in a file that keeps its samples. */
+/* Terms that columns are computed from, in a file that keeps its samples. */
 static const struct reader_list terms = { "value",
 					  "meta WHERE key > 'term.' AND key < 'term/'",
 					  NUMBER_IN_KEY("6"),
@@ -193,7 +193,8 @@ static const struct reader_list unknown = { "value",
 					    sizeof(struct store_unknown),
 					    take_unknown };
 
-/* Some files hold ones that end before they begin: they are of no sample. */
+/* Reads the times of unknown kernels. Some files have intervals that end before they begin; these
+ * are left out. */
 static int read_unknown(struct store_reader *r)
 {
 	struct store_info *info = &r->info;
@@ -308,7 +309,7 @@ static void take_device(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* Of all processes; those of one process are consecutive rows. */
+/* The devices of all processes. Devices of one process are consecutive rows. */
 static const struct reader_list devices = {
 	"process, idx, uuid, name, chip, clock_sm_mhz, clock_mem_mhz",
 	"device",
@@ -348,7 +349,7 @@ static void take_claim(struct row *row, size_t i, void *userdata)
 	}
 }
 
-/* In the order of keys, those of one process are consecutive. */
+/* The claims of all processes. In the order of keys, claims of one process are consecutive rows. */
 static const struct reader_list claims = {
 	"key, substr(key, instr(substr(key, 9), '.') + 9) || '=' || value",
 	"meta WHERE key > 'process.' AND key < 'process/'",
@@ -384,8 +385,8 @@ static int read_counts(struct store_reader *r, struct store_process *p)
 
 _Static_assert(STORE_INDEX_BITS == 40, "as the query has it");
 
-/* A capture may have tens of thousands of processes, as of a program that starts others, most of
- * which have no rows: for these no cursor is made. */
+/* A capture may have tens of thousands of processes, if a program starts others. Most of these have
+ * no records or marks, and has_records and has_marks spare callers a cursor for them. */
 int info_read_processes(struct store_reader *r)
 {
 	static const struct reader_list list = {

@@ -10,7 +10,7 @@
 
 enum { MAX_KERNELS = 1 << 28 };
 
-/* Most kernels have the ids 1, 2, 3. */
+/* Looks at index id - 1 first, because ids mostly have no gaps. */
 const struct gpuctr_kernel *reader_find_kernel(const struct store_kernels *kernels, unsigned id)
 {
 	const struct gpuctr_kernel *items = kernels->items;

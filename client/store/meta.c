@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a capture file says about the capture as a whole. All keys are there from the start, so that
- * a file whose disk ran full can still be marked, and so that a reader finds the same keys in every
+/* Writes what a capture file says about the capture as a whole. All keys exist from the start, so
+ * that a file can still be marked when the disk is full, and a reader finds the same keys in every
  * file. */
 
 #include "client/store/meta.h"
@@ -126,7 +126,7 @@ char *meta_quote_command(const char *const *argv)
 	return sqlite3_str_finish(text);
 }
 
-/* "term.0": column, metric and weight. What is attributed again needs them. */
+/* "term.0": column, metric and weight. A later attribution of the samples needs these. */
 static int write_terms(struct store *s, const struct gpuctr_plan *plan)
 {
 	char key[32], value[64];
@@ -142,7 +142,7 @@ static int write_terms(struct store *s, const struct gpuctr_plan *plan)
 	return r;
 }
 
-/* "argv.0", "argv.1", ...: a quoted command is for people. */
+/* Writes "argv.0", "argv.1", ... for programs; the quoted command is for people. */
 static int write_arguments(struct store *s, const char *const *argv)
 {
 	char key[32];
@@ -179,8 +179,8 @@ static int write_gpus(struct store *s, const struct store_options *options)
 static int write_origin(struct store *s, const struct store_options *options)
 {
 	char host[256] = "";
-	/* A name service may hang, and a program waits for a temporary file that is gone with it.
-	 */
+	/* The name service may hang. A temporary file, for which a program waits, needs no user's
+	 * name. */
 	const struct passwd *user = s->is_temporary ? NULL : getpwuid(geteuid());
 	char *command = meta_quote_command(options->command);
 	int r;

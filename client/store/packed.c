@@ -6,8 +6,9 @@
 #include <zlib.h>
 
 enum {
-	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger ones */
-	LEVEL = 1,	   /* 8.9 times shorter, where 9 makes it 10.0 in five times the time */
+	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger images */
+	LEVEL = 1, /* packs 8.9 times shorter; level 9 packs 10.0 times, and takes five times as
+		      long */
 	RATIO_MOST = 1032, /* zlib's largest ratio, according to its documentation */
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Files that others must not reach while they are made: each in a folder of its own, of mode 0700.
- * Its name has the folder's random letters in it, so that even if somebody who may write to the
- * folder around it exchanges the folder for a link, no other file has that name.
+/* Files that others must not reach while they are made. Each lies in a folder of its own, of mode
+ * 0700, and its name contains the folder's random letters. So even if somebody with write access to
+ * the outer folder exchanges the folder for a link, the name leads to no other file.
  *
- * A journal that is to be applied is applied to a copy: so reading changes nothing, and files of
- * other users can be read as well. Both files are copied through descriptors that were checked, and
- * not by their names. */
+ * A reader applies a journal to a copy of the capture, so that reading changes nothing, and files
+ * of other users can be read as well. Capture and journal are copied through checked descriptors,
+ * and not by their names. */
 
 #include "client/store/private.h"
 
@@ -194,7 +194,7 @@ int store_private_copy(const char *path, const char *name, struct store_error *e
 	r = copy_pair(path, copy);
 	if (r < 0) {
 		store_private_remove(copy);
-		/* The writer has completed the file, or goes on writing. */
+		/* The writer has completed the file, or is still writing. */
 		return r == -ENOENT || r == -EBUSY
 			       ? store_error_set(error, STORE_E_BUSY, "Read it again.",
 						 "%s was changed while it was read.", name)

@@ -2,18 +2,19 @@
 
 /* Opens a capture file and checks it.
  *
- * Checks, in this order, each with a code of its own: SQLite's header, our application_id and
- * user_version (another file, another format), the size (a copy that was cut off), the tables, the
- * structure of all pages (quick_check in check.c, which reads the file once).
+ * Checks in this order, each with its own error code: SQLite's header, our application_id and
+ * user_version (another file, another format), the size (a copy that was cut off), the tables, and
+ * the structure of all pages (quick_check in check.c, which reads the file once).
  *
  * A file may come from anywhere, so the schema is not trusted: no function of ours or of an
  * extension runs from it. Each of our tables must be declared to the letter as we declare it, and
  * there may be no others, because a view under a table's name, a generated column or a CHECK (which
- * quick_check evaluates, in every table) could compute for ever. What a file can make SQLite do
- * until then is limited to a number of steps in proportion to its size.
+ * quick_check evaluates, in every table) could compute for ever. Until the check is over, SQLite
+ * may take only a number of steps in proportion to the file's size.
  *
- * Nothing is written: the file is opened read-only, and what a kill has interrupted is rolled back
- * in a copy (private.c), which loses its name as soon as it is open. vfs.c says why. */
+ * Nothing is written. The file is opened read-only; if its writer was killed in a commit, the
+ * reader rolls a copy back (private.c), which loses its name as soon as it is open. vfs.c says why.
+ * */
 
 #include "client/store/reader_internal.h"
 
@@ -31,8 +32,8 @@
 
 enum {
 	HEADER_BYTES = 100,
-	WAL_MODE = 2,	/* in bytes 18 and 19 of the header */
-	OPEN_TRIES = 3, /* while another program repairs or rewrites the file */
+	WAL_MODE = 2,	/* value of bytes 18 and 19 of the header */
+	OPEN_TRIES = 3, /* tries while another program repairs or rewrites the file */
 };
 
 static const char give_capture[] = "Give a file that gpuctr-client -o has written.";
@@ -75,8 +76,8 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 				       "%s has capture format %u; this program reads %d.", r->path,
 				       format, STORE_FORMAT);
 	}
-	/* Somebody has changed the mode by hand; a part of the data may be in the log beside the
-	 * file. */
+	/* Somebody has changed the mode by hand, and the log beside the file may hold a part of the
+	 * data. */
 	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
 		return store_error_set(
 			&r->error, STORE_E_NOT_CAPTURE,
@@ -125,7 +126,8 @@ static int check_header(struct store_reader *r)
 	return check_numbers(r, header, (uint64_t)st.st_size);
 }
 
-/* Is sql one of the statements, each of which ends with a semicolon that SQLite does not keep? */
+/* Is sql one of the statements? Each statement ends with a semicolon, which SQLite does not keep.
+ */
 static bool is_declared(const char *statements, const char *sql)
 {
 	const char *found = sql ? strstr(statements, sql) : NULL;
@@ -133,8 +135,8 @@ static bool is_declared(const char *statements, const char *sql)
 	return found && found[strlen(sql)] == ';' && (found == statements || found[-1] == ';');
 }
 
-/* Is this row of sqlite_schema one of a capture's? Views are never read; SQLite keeps indexes that
- * come with a table without a text. */
+/* Does this row of sqlite_schema belong to a capture? Views may have any text, because they are
+ * never read. Indexes that come with a table have no text. */
 static bool is_ours(const char *type, const char *name, const char *sql)
 {
 	if (!type || !name) {
@@ -183,7 +185,7 @@ static int check_nothing_else(struct store_reader *r)
 	return result;
 }
 
-/* The statement, of n characters, declares a table. */
+/* Checks that the file declares a table by this statement of n characters. */
 static int check_table(struct store_reader *r, const char *statement, size_t n)
 {
 	sqlite3_stmt *stmt;
@@ -207,7 +209,7 @@ static int check_table(struct store_reader *r, const char *statement, size_t n)
 		       : reader_fail(r, rc, "read");
 }
 
-/* Checked before anything is read from these tables. */
+/* Checks the tables of the statements. To be called before anything is read from these tables. */
 static int check_tables(struct store_reader *r, const char *statements)
 {
 	int result = 0;
@@ -221,7 +223,7 @@ static int check_tables(struct store_reader *r, const char *statements)
 	return result;
 }
 
-/* Of a table with metrics, whose names may have semicolons. sql is ours to free. */
+/* Checks a table with metrics, whose names may contain semicolons. Frees sql. */
 static int check_planned(struct store_reader *r, char *sql)
 {
 	int result =
@@ -231,7 +233,7 @@ static int check_planned(struct store_reader *r, char *sql)
 	return result;
 }
 
-/* Checked when their columns are known. */
+/* Checks the tables whose columns, or presence, info_read_capture() finds. */
 static int check_record(struct store_reader *r)
 {
 	const struct store_info *info = &r->info;
@@ -247,7 +249,8 @@ static int check_record(struct store_reader *r)
 
 /* --- the reader ------------------------------------------------------------------------------ */
 
-/* Reads all tables that are read once in one transaction, because the file may be growing. */
+/* Checks the tables and reads info. The caller's transaction makes this consistent while the file
+ * grows. */
 static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);
@@ -259,7 +262,7 @@ static int read_once(struct store_reader *r)
 	return result ? result : info_read_processes(r);
 }
 
-/* Readers do not hold this lock. */
+/* Does a writer hold its lock? Readers do not hold this lock. */
 static bool is_written(struct store_reader *r)
 {
 	sqlite3_file *file = NULL;
@@ -279,7 +282,7 @@ static int open_and_check(struct store_reader *r)
 	if (result) {
 		return result;
 	}
-	/* Twice, because a writer lets go for a moment between two transactions. */
+	/* Looks twice, because a writer releases the lock for a moment between two transactions. */
 	before = is_written(r);
 	rc = sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL);
 	result = rc == SQLITE_OK ? read_once(r) : reader_fail(r, rc, "read");
@@ -404,12 +407,12 @@ int store_read_back(struct store *s, struct store_error *error, struct store_rea
 	if (!r) {
 		return store_error_errno(error, ENOMEM, s->path, "read");
 	}
-	/* Readers number records by their order: none may vanish with what is written later. What
-	 * cannot be committed is gone from now on, and counted. */
+	/* Commits, because readers number records by their order, and none may vanish later.
+	 * Records that cannot be committed are lost now, and counted. */
 	store_commit(s, false);
 	r->db = s->db;
 	r->is_borrowed = true;
-	if (!s->db) { /* it failed when it was to be opened again */
+	if (!s->db) { /* store_wake() has failed to open the file */
 		*error = s->error;
 		store_reader_free(r);
 		return s->error.code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The reader's connection to SQLite, with a limit to what a file can make SQLite do, and its
- * failures as codes of ours. */
+/* The reader's connection to SQLite: limits the work that a file can cause, and turns failures into
+ * our codes. */
 
 #include <sqlite3.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 enum {
 	MAX_BLOB_BYTES = 512 << 20,
 	MAX_SQL_BYTES = 1 << 20,
-	/* A row takes at least a byte for each column in the file, and less than this many
-	 * steps. */
+	/* In the file, each column of a row takes at least a byte. Reading it takes fewer steps
+	   than this. */
 	STEPS_PER_BYTE = 64,
 	STEPS_AT_ONCE = 1000,
 	STEPS_MIN = 1000 * 1000,
@@ -52,7 +52,7 @@ int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret)
 	if (rc == SQLITE_OK) {
 		return 0;
 	}
-	if ((rc & 0xff) == SQLITE_ERROR) { /* no such table or column */
+	if ((rc & 0xff) == SQLITE_ERROR) { /* a table or column does not exist */
 		return reader_corrupt(r, "schema", sqlite3_errmsg(r->db));
 	}
 	return reader_fail(r, rc, "read");

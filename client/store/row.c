@@ -35,7 +35,8 @@ int row_end(const struct row *row)
 
 int64_t row_int(struct row *row, int column, int64_t min, int64_t max)
 {
-	/* One look-up for type and value: one thread at a time uses a connection. */
+	/* A single look-up for type and value is safe, because one thread at a time uses a
+	 * connection. */
 	sqlite3_value *found = sqlite3_column_value(row->stmt, column);
 	int64_t value;
 
@@ -128,7 +129,8 @@ int reader_count(struct store_reader *r, const char *table, int64_t max, size_t 
 	bool more;
 	int result;
 
-	/* Row by row: SQLite's own counting of a whole table is one step, however long it takes. */
+	/* Counts row by row, because SQLite counts a whole table in one step, however long it
+	 * takes. */
 	snprintf(sql, sizeof(sql), "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %lld)", table,
 		 (long long)max + 1);
 	result = reader_prepare(r, sql, &row.stmt);
@@ -190,7 +192,7 @@ static int read_list(struct store_reader *r, const struct reader_list *list, voi
 	return reader_rows(r, list->from, sql, n, list->take, items);
 }
 
-/* In one transaction, because the file may be growing. */
+/* Counts and reads in one transaction, because the file may be growing. */
 int reader_list(struct store_reader *r, const struct reader_list *list, void *ret, size_t *ret_n)
 {
 	bool begun = sqlite3_get_autocommit(r->db) &&

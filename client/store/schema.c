@@ -2,17 +2,16 @@
 
 /* The tables of a capture file, in the order of gpuctr-capture(5).
  *
- * Definitions (kernel, site, active) have their natural key and no rowid. What launches have in
- * common that come again in each step is a row of launch, so that a record is short, and what adds
- * up records sorts them by one number and then goes with launches. The table record has one
- * column for each metric under the metric's own name, so that
+ * Definitions (kernel, site, active) have their natural key and no rowid. What launches of the same
+ * place have in common is a row of launch. So records are short, and queries that add up records
+ * group them by one number first. The table record has one column for each metric under the
+ * metric's own name, so that
  *
  *	SELECT kernel, sum("dram__bytes_read.sum") FROM records GROUP BY kernel;
  *
- * is all one has to know. SQLite compares column names without regard to case, and a metric may be
- * called like one of ours: such a metric gets the prefix "metric:". Programs find the column of
- * a metric by its position, as column_def numbers them.
- */
+ * is all one has to know. SQLite compares column names without regard to case, and a metric may
+ * have the name of one of our columns; then its column gets the prefix "metric:". Programs find the
+ * column of a metric by its position, as column_def numbers them. */
 
 #include "client/store/schema.h"
 
@@ -90,7 +89,7 @@ static bool is_record_column(const char *name)
 	return false;
 }
 
-/* What the view records calls its columns, besides those of the table. */
+/* Compares the metric with the columns of table and view. */
 const char *schema_mark(const char *metric)
 {
 	static const char *const of_view[] = { "pid",
@@ -123,7 +122,7 @@ const char *schema_mark(const char *metric)
 	return is_record_column(metric) ? "metric:" : "";
 }
 
-/* Ends a statement that declares them. */
+/* Adds the columns of metrics to a statement, and ends it. */
 static char *finish_with_metrics(sqlite3_str *sql, const struct gpuctr_column *columns,
 				 size_t n_columns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* views.sql with the metrics of a plan. */
+/* Makes the views of views.sql with the metrics of a plan. */
 
 #include "client/store/schema.h"
 
@@ -17,7 +17,7 @@ bool schema_adds_up(const char *column)
 	return !dot || strcmp(dot, ".sum") == 0;
 }
 
-/* A metric may have the name of a view's column as well. */
+/* As schema_mark(), but a metric may also have the name of a view's column. */
 static const char *mark_in_view(const char *metric)
 {
 	static const char *const of_views[] = { "op",	    "seq",   "sizes",	 "dir",	  "layer",
@@ -31,8 +31,8 @@ static const char *mark_in_view(const char *metric)
 	return schema_mark(metric);
 }
 
-/* Appends the columns of a row that stands for several launches: the sum, or the mean if a sum has
- * no meaning, of the parts that append_parts() names. */
+/* Appends a column for each metric of a row of several launches: the sum of the parts that
+ * append_parts() names, or the mean if a sum has no meaning. */
 static void append_sums(sqlite3_str *sql, const struct gpuctr_column *columns, size_t n_columns)
 {
 	for (size_t i = 0; i < n_columns; i++) {

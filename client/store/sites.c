@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The sites of a process are read at once, into an array sorted by id, because a program has few of
- * them; its sets of active ranges one by one, as records name them. */
+/* The sites of a process are few, so they are read at once, into an array sorted by id. Sets of
+ * active ranges are read one by one, when records name them. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_SITES = 1 << 24 };
 
-/* Most sites have the ids 1, 2, 3. */
+/* Looks at index id - 1 first, because ids mostly have no gaps. */
 const struct gpuctr_site *reader_find_site(const struct store_sites *sites, unsigned id)
 {
 	const struct gpuctr_site *items = sites->items;
@@ -23,7 +23,7 @@ const struct gpuctr_site *reader_find_site(const struct store_sites *sites, unsi
 	return i < n && items[i].id == id ? &items[i] : NULL;
 }
 
-/* A parent has a smaller id, so it is there already. */
+/* Finds the parent among the sites read so far: it has a smaller id. */
 static void find_parent(struct row *row, const struct gpuctr_site *items, size_t n,
 			struct gpuctr_site *site, unsigned id)
 {

@@ -12,18 +12,16 @@
  * program runs, because one slow disk would stall the stream of records; store_finish() syncs once.
  * So a power failure, and nothing less, can cost the file.
  *
- * Memory. What is not committed is held in memory, so a commit comes after COMMIT_NS, or
- * COMMIT_RECORDS, or COMMIT_BYTES of images, whichever is first. Others may query the file while it
- * grows. When such a reader keeps us from a commit we go on and try again, up to MAX_DELAYS times
- * the bounds.
+ * Memory. Uncommitted rows are held in memory, so the store commits after COMMIT_NS, COMMIT_RECORDS
+ * or COMMIT_BYTES of images, whichever is first. Others may query the file while it grows. If a
+ * reader's lock prevents a commit, the store goes on and tries again, up to MAX_DELAYS times the
+ * bounds.
  *
- * The lock. A transaction follows the other at once, so that SQLite's lock, which does not keep
- * readers out, shows that a file is being written.
+ * The lock. Each transaction is followed by the next one at once, so that SQLite's lock shows that
+ * a file is being written. The lock does not keep readers out.
  *
- * Failure. After the first error the transaction is rolled back and the store is inert, because the
- * kernels and ranges that the lost transaction defined would be missing from whatever came after
- * it.
- */
+ * Failure. After the first error the transaction is rolled back and the store is inert, because
+ * later records would refer to kernels and ranges of the lost transaction. */
 
 #include "client/store/internal.h"
 
@@ -66,7 +64,6 @@ int store_begin(struct store *s)
 	return 0;
 }
 
-/* If a reader's lock prevents the commit, it is delayed, up to a limit. */
 int store_commit(struct store *s, bool may_delay)
 {
 	int rc;
@@ -105,7 +102,8 @@ int store_commit_if_due(struct store *s)
 	bool too_large = rows >= MAX_DELAYS * COMMIT_RECORDS ||
 			 s->pending_bytes >= MAX_DELAYS * COMMIT_BYTES;
 
-	/* The clock is read for one record in 64: it is a tenth of the cost of a record. */
+	/* The clock is read for one record in 64 only, because reading it takes a tenth of a
+	 * record's time. */
 	if (!large && rows % 64 != 0) {
 		return 0;
 	}

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Between SQLite and the files around a capture.
+/* Controls which files around a capture SQLite opens, removes and looks at.
  *
- * A capture may lie where others write: in their folder, or in a sticky one as /tmp. What they put
- * beside it under the name of its journal SQLite would take for what a killed writer has left: it
- * would roll the pages in it back into the file, and remove the file that it names as
- * super-journal, whosever that is. Nor is a write-ahead log any part of a capture. So a connection
- * knows two files, the database and its journal:
+ * A capture may lie in a folder where other users write, such as /tmp. If one of them puts a file
+ * there under the name of the capture's journal, SQLite would take this for the journal of a killed
+ * writer: it would roll pages from it back into the capture, and remove any file that it names as
+ * super-journal. So a connection knows two files, the database and its journal, and no write-ahead
+ * log:
  *
- * - A journal is looked at only when it is a regular file with one name, of who owns the database,
- *   of root or of us. A reader does not open it at all: SQLite then takes it for one that is to be
- *   applied, may not write, and says so (private.c makes the copy in which it may).
- * - A writer makes its journal anew each time, exclusively. What lies under the name is removed:
- *   SQLite makes one while it holds the lock and has found none to apply.
+ * - A journal counts only if it is a regular file with one name, owned by the database's owner, by
+ *   root or by us. A reader never opens it: SQLite then reports that it may not apply the journal,
+ *   and private.c makes a copy in which SQLite may.
+ * - A writer makes its journal anew each time, exclusively, and removes any file of that name:
+ *   SQLite makes a journal while it holds the lock and has found none to apply.
  * - A super-journal, which we never write, is neither opened nor removed.
- * - The path of a file that is made or replaced has no link in it: SQLite would put the journal
- *   beside what that leads to.
+ * - The path of a file that is made or replaced must not contain a link: SQLite would put the
+ *   journal beside the link's target.
  *
- * A file that takes the place of another is made in a folder of its own and moved into place under
- * the open connection, so nobody can exchange it in between. SQLite knows it by its last name from
- * the beginning; until it is there it has no journal, and when SQLite asks whether the file was
- * moved or replaced, which it does before it makes a journal, our answer is about that name. */
+ * A file that replaces another is made in a folder of its own and moved into place while the
+ * connection is open, so nobody can exchange it in between. SQLite knows the file by its final path
+ * from the beginning. Before the move, the file has no journal. When SQLite asks whether the file
+ * was moved, which it does before it makes a journal, our answer is about the final path. */
 
 #include "client/store/vfs.h"
 
@@ -32,7 +32,7 @@
 
 static struct store_vfs *vfs_of(sqlite3_vfs *vfs)
 {
-	return (struct store_vfs *)vfs; /* its first member */
+	return (struct store_vfs *)vfs; /* vfs is the first member */
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -83,7 +83,7 @@ static int open_journal(struct store_vfs *v, const char *name, sqlite3_file *fil
 		flags |= SQLITE_OPEN_EXCLUSIVE;
 	}
 	rc = v->base->xOpen(v->base, name, file, flags, &got);
-	/* Where it may not write it falls back to reading. */
+	/* SQLite falls back to reading if it may not write. */
 	if (rc == SQLITE_OK && (flags & SQLITE_OPEN_CREATE) != 0 &&
 	    (got & SQLITE_OPEN_READONLY) != 0) {
 		file->pMethods->xClose(file);
@@ -98,7 +98,7 @@ static int open_journal(struct store_vfs *v, const char *name, sqlite3_file *fil
 
 /* --- the database ---------------------------------------------------------------------------- */
 
-/* Another may have taken the place of the file that we have moved there. */
+/* Answers whether another file has replaced the one that we have moved to path. */
 static int on_control(sqlite3_file *file, int op, void *arg)
 {
 	struct store_vfs *v =
@@ -173,7 +173,7 @@ static int on_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
 		       : SQLITE_IOERR_DELETE;
 }
 
-/* SQLite asks for a journal, for a log, and for the super-journal that a journal names. */
+/* SQLite asks whether a journal exists, a log, or the super-journal that a journal names. */
 static int on_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
 {
 	struct store_vfs *v = vfs_of(vfs);

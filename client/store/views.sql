@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The views of a capture file, for queries by hand; we never read them. In place of a line that begins with @
--- schema_views.c writes the metrics of the plan.
+-- The views of a capture file, for queries by hand; our programs never read them. schema_views.c replaces each line that
+-- begins with @ by columns of metrics, or by what captures with graphs need.
 --
--- Each adds up before it joins names, so that its work is one pass over the records and then goes with the kernels, ranges
--- and attributions that there are, not with the records.
+-- Each view adds up records by launch before it joins names. So it passes over the records once, and the rest of its work
+-- grows with the launches, not with the records.
 
--- The NVTX path of each site, and the same with room for the number of the innermost step between head and tail. SQLite
--- takes a primary key for the better index wherever it can: the plus keeps it from reading all sites of a process for each
--- of them.
+-- The NVTX path of each site, and the path in two parts, head and tail, between which the number of the innermost step
+-- belongs. The plus keeps SQLite from using the primary key as index, by which it would read all sites of a process for
+-- each site.
 CREATE VIEW site_path(process, id, path, head, tail) AS WITH RECURSIVE path(process, id, text, head, tail) AS (
 	SELECT process, id, name, CASE number WHEN 1 THEN substr(name, 1, length(name) - 1) END, '' FROM site WHERE parent = 0
 	UNION ALL SELECT s.process, s.id, p.text || '/' || s.name,
@@ -52,7 +52,7 @@ SELECT o.op AS op, sum(s.launches) AS launches, sum(s.duration_ns) AS duration_n
 @sums
 FROM own s JOIN launch l ON l.id = s.launch LEFT JOIN place o ON o.id = l.place GROUP BY 1;
 
--- A row for each path, with all that was launched within it, in whichever step.
+-- A row for each path, with all launches within it, in all steps.
 CREATE VIEW by_nvtx AS WITH RECURSIVE own AS MATERIALIZED (
 	SELECT r.launch, count(*) AS launches, sum(nullif(r.duration_ns, -1)) AS duration_ns,
 		min(CASE WHEN r.duration_ns >= 0 THEN r.start_ns END) AS begin_ns,
@@ -75,8 +75,8 @@ FROM own s JOIN launch l ON l.id = s.launch
 	JOIN within w ON w.process = l.process AND w.site = l.site
 	JOIN path p ON p.process = w.process AND p.id = w.enclosing GROUP BY 1;
 
--- Nothing tells when a range was opened and closed, so its occurrences are those that launches show. The first launch of one
--- says that the range was not open at the thread's launch before.
+-- The file does not say when a range was opened and closed, so occurrences are found from launches. The first launch in an
+-- occurrence shows that the range was not open at the thread's launch before.
 CREATE VIEW nvtx_spans AS WITH RECURSIVE within(process, site, enclosing) AS (
 	SELECT DISTINCT process, site, site FROM launch WHERE site > 0
 	UNION ALL SELECT w.process, w.site, g.parent

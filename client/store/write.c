@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows. A record refers to its kernel, its site, its place and its set of active ranges by number;
- * each of them is written in the same transaction, just before the first record that needs it, so
- * that no state of the file has a dangling number. Text is bound without a copy: every statement is
- * stepped before the caller's strings go away. */
+/* Writes rows. A record refers to a launch, and this to kernel, site, place and active ranges, by
+ * number. Each of these is written in the same transaction, before the first record that needs it,
+ * so that the file never has a dangling number. Text is bound without a copy, because every
+ * statement is stepped before the caller's strings go away. */
 
 #include "client/store/internal.h"
 
@@ -31,12 +31,12 @@ static void bind_all(sqlite3_stmt *stmt, int at, const int64_t *values, size_t n
 	}
 }
 
-/* Numbers of columns that follow each other. */
+/* Binds numbers to consecutive parameters. */
 #define BIND(stmt, at, ...)                                  \
 	bind_all(stmt, at, (const int64_t[]){ __VA_ARGS__ }, \
 		 ARRAY_SIZE(((const int64_t[]){ __VA_ARGS__ })))
 
-/* Begins a transaction where there is none. */
+/* Runs a statement, in a new transaction if none is open. */
 static int step(struct store *s, enum store_statement which, const char *call)
 {
 	int r = store_begin(s), rc;
@@ -54,7 +54,7 @@ static int no_memory(struct store *s)
 	return store_fail(s, SQLITE_NOMEM, "write");
 }
 
-/* What the file already has of this process. */
+/* Begins a transaction. *ret: what the file already has of the process. */
 static int begin_of(struct store *s, unsigned process, struct written_process **ret)
 {
 	int r = store_begin(s);
@@ -169,7 +169,7 @@ static int write_one_site(struct store *s, struct written_process *known,
 	return step(s, STORE_STMT_SITE, "write site");
 }
 
-/* Parents first. */
+/* Writes a site and the sites around it, unless the file has them. Parents come first. */
 static int write_site(struct store *s, struct written_process *known,
 		      const struct gpuctr_site *site)
 {
@@ -188,7 +188,7 @@ static int write_site(struct store *s, struct written_process *known,
 	return r;
 }
 
-/* NULL where nothing is known. */
+/* Binds a text, or NULL if it is not known. */
 static void bind_known(sqlite3_stmt *stmt, int at, const char *text)
 {
 	sqlite3_bind_text(stmt, at, *text ? text : NULL, -1, SQLITE_STATIC);
@@ -254,7 +254,7 @@ static int64_t record_id(const struct gpuctr_record *record)
 	return (int64_t)(((uint64_t)record->process << STORE_INDEX_BITS) + record->index);
 }
 
-/* As numbers of a mark, too. */
+/* Binds the numbers of an occurrence, of a record or a mark. */
 static int bind_numbers(struct store *s, sqlite3_stmt *stmt, int at, const struct gpuctr_site *site,
 			const struct gpuctr_occurrence *occurrence)
 {

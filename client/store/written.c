@@ -2,8 +2,8 @@
 
 /* The agent numbers kernels and sites densely from 1, so one bit for each id says whether it has
  * been written. Sets of active ranges, places and launches have no number in the API: a hash table
- * finds them by what they are made of. A program has few of each, or one for each of its
- * asynchronous phases, and consecutive records nearly always have the same ones. */
+ * finds them by their values. A program has few of these, or one for each asynchronous phase, and
+ * consecutive records mostly share them. */
 
 #include "client/store/written.h"
 
@@ -75,13 +75,13 @@ int written_add(struct written_bits *bits, unsigned id)
 	return 0;
 }
 
-/* A program may launch with another grid each time. */
+/* Bounds the memory, because a program may launch with another grid each time. */
 enum { ROWS_KEPT = 1 << 16 };
 
 struct row {
 	unsigned id;
 	size_t n;
-	const int64_t *of; /* behind it */
+	const int64_t *of; /* values, behind the struct */
 };
 
 static bool is_row(const void *item, const void *key)
