@@ -28,8 +28,7 @@ struct call_site {
 	const struct scope *scope; /* NULL: none */
 	int64_t seq;   /* number of the innermost node in the backward pass, else of the innermost
 			  operator that shows a number */
-	int64_t shown; /* number that the innermost operator with a number shows; -1 in a node
-			  itself */
+	int64_t shown; /* number of the innermost operator that shows one; -1 in a node itself */
 	const struct scope *called; /* outermost operator around it that shows the number */
 	int64_t step;
 };
@@ -105,8 +104,7 @@ static void note_forward(struct attributor *a, unsigned process, const struct gp
 	f->step = at->step;
 }
 
-/* Sets the sequence number that is shown, and the outermost operator around the range that shows
- * the same number. */
+/* Sets the sequence number shown, and the outermost operator that shows this number. */
 static void take_shown(struct call_site *at, enum gpuctr_site_kind kind, int64_t seq)
 {
 	bool again = at->called && at->shown == seq;
@@ -172,16 +170,14 @@ static int enter(struct attributor *a, struct thread *t, const struct gpuctr_rec
 	take_seq(t, site, seq);
 	take_shown(at, site->kind, seq);
 	at->step = site->kind == GPUCTR_SITE_STEP ? number : at->step;
-	/* Operators in the backward pass count too: they compute activations again, or second
-	 * derivatives. */
+	/* Operators in the backward pass count too: recomputation, second derivatives. */
 	if (seq >= 0 && site->kind == GPUCTR_SITE_OPERATOR && site->depth >= record->opened) {
 		note_forward(a, record->process, site, at);
 	}
 	return 0;
 }
 
-/* Returns the thread of the record. If the thread was not known, all ranges of the record count as
- * new. */
+/* Returns the record's thread. If it was not known, all ranges of the record count as new. */
 static struct thread *find_thread(struct attributor *a, struct gpuctr_record *record)
 {
 	uint64_t hash = map_mix(map_mix(0, record->process), record->thread);

@@ -45,9 +45,8 @@ struct attribution {
 	enum attribution_direction direction;
 	int64_t seq; /* autograd's number of the operator, the same in both directions; -1: none */
 	int64_t step_number; /* number of the step; -1: not known */
-	unsigned layer_site; /* id of the site whose scope has layer and step: in bprop that of the
-				forward operator, if known, else the record's own; 0: neither has
-				them */
+	unsigned layer_site; /* id of the site with layer and step: in bprop the forward operator's,
+				if known, else the record's own; 0: neither has them */
 	unsigned launch;     /* number of the launch in a file (struct store_found); 0: not known */
 	unsigned sub; /* index of the launch within this operator and direction, from 0; always 0
 			 without seq, and in a record of a file */

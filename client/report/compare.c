@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts the rows of two captures side by side. Rows with the same labels are compared; the values of
- * the other capture are brought into the order of our measures. Times are only compared if they
- * come from the same clock, because a range is longer than the kernel in it, by about the length of
- * a short kernel. */
+/* Puts rows of two captures with the same labels side by side, and brings the values of the other
+ * capture into the order of our measures. Times are only compared if they come from the same clock,
+ * because a range is longer than its kernel, by about the length of a short kernel. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -91,8 +90,7 @@ static struct other open_other(struct view *v, struct groups *against)
 	return o;
 }
 
-/* Replaces *errors by a copy in the order of our measures, unless it is NULL. False: out of memory.
- */
+/* Replaces *errors, unless NULL, by a copy in the order of our measures. False: out of memory. */
 static bool translate_errors(struct view *v, const struct other *o, const double **errors)
 {
 	double *copy = *errors ? texts_take(&v->own, v->n_measures * sizeof(*copy)) : NULL;

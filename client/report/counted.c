@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Excess over whole GPUs, in bins, that is ignored: it is of samples that begin in a neighbouring
- * bin. */
+/* Sampled part of a bin that counts as no further GPU: it comes from a neighbouring bin. */
 #define SLACK 0.05
 
 int counted_init(struct counted *c, size_t n_values)

@@ -290,8 +290,7 @@ static int prepare(struct compilation *c)
 	return 0;
 }
 
-/* Combines the groups in which the measures so far had their turns with that of m. 0: none,
- * SIZE_MAX: several. */
+/* Adds the measure's group of turns to those so far. 0: none, SIZE_MAX: several. */
 static size_t join(const struct measure *m, size_t group)
 {
 	return m->turn == 0 || m->turn == group ? group : group == 0 ? m->turn : SIZE_MAX;

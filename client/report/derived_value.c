@@ -164,8 +164,7 @@ struct figure derived_figure(const struct derived *d, const struct group *group)
 	return (struct figure){ .value = value, .error = isnan(value) ? NAN : error };
 }
 
-/* The number of launches for which a measure was not sampled; 0 if it was sampled for none at all.
- */
+/* The number of launches whose measure was not sampled; 0 if that is all launches. */
 static uint64_t lacking(const struct derived *d, size_t measure, const struct group *group)
 {
 	uint64_t n = parts_of(d, group)[measure].n, launches = launches_of(d, group);

@@ -20,6 +20,5 @@ int errors_record(struct groups *g, struct leaf *leaf, const struct gpuctr_recor
 /* Sets the errors of a row itself, or of its total, from all leaves in it. False: out of memory. */
 bool errors_finish_row(struct groups *g, const struct row_leaf *row_leaves, size_t n);
 
-/* Errors of the sum of n rows themselves, one for each measure. Free with free(). NULL: out of
- * memory. */
+/* Errors of the sum of n rows themselves, by measure; free with free(). NULL: out of memory. */
 double *errors_of_rows(const struct groups *g, struct group *const *rows, size_t n);

@@ -20,8 +20,7 @@ struct exporter_options {
 	const char *trace;   /* merge: path of the trace that gets the counters */
 };
 
-/* Why an export was refused. If code is NULL, the options are wrong; if why is empty as well,
- * memory ran out. */
+/* Why an export was refused. code NULL: the options are wrong, or with empty why: out of memory. */
 struct exporter_refusal {
 	const char *code;
 	struct buf why;

@@ -223,8 +223,7 @@ static struct figure mean_of_calls(const struct group *group, size_t i)
 	return group && group->calls > 0 ? mean_of(group, i) : not_known;
 }
 
-/* Are values sampled? Then a mean is that of the launches with a value, which are the long
- * launches. */
+/* Are values sampled? Then a mean is that of launches with a value, the long ones. */
 static bool is_sampled(const struct group *group)
 {
 	return group->total_error || (group->before && group->before->total_error);

@@ -61,8 +61,7 @@ bool fields_is_of_errors(enum field field);
  * launches where all have the metric. */
 bool fields_applies(enum field field, const struct measure *measure);
 
-/* The figure that comparisons use: the total, or the mean if the measure does not add up, with its
- * error. */
+/* The figure to compare, with its error: the total, or the mean if the measure does not add up. */
 struct figure fields_figure(const struct measure *measure, size_t i, const struct group *group);
 
 /* Do the times of a row now and before come from the same clock: all of them from kernels, all from

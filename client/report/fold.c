@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Makes rows of leaves. A leaf is merged into its row, and its sums go to the totals of that row
- * and of all rows around it. Each row gets the leaf once, even if a scope lies within a scope of
- * the same name. */
+ * and all rows around it: once to each, even if a scope lies within a scope of the same name. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -170,8 +169,7 @@ static void add_total(const struct groups *g, struct group *row, const struct le
 	}
 }
 
-/* Notes a leaf of a row, for errors and for sums of metrics that take turns: these need all leaves
- * of the row. */
+/* Notes a leaf of a row: errors and sums of metrics in turns need all leaves of the row. */
 static bool add_row_leaf(struct groups *g, struct group *row, const struct leaf *leaf, bool self)
 {
 	if (!g->sampled && !g->turns) {

@@ -7,9 +7,8 @@
 
 #include "client/report/groups_internal.h"
 
-/* The time that the operations of a launch take at the peaks of their precisions. NaN: a peak is
- * not known. Unknown counts of operations are left out: sums of operations leave them out as well,
- * or are not known. */
+/* The time that a launch's operations take at the peaks of their precisions. NaN: a peak is not
+ * known. Unknown counts are left out, as sums of operations leave them out, or are not known. */
 static double find_peak_ns(const struct groups *g, const struct gpuctr_record *record,
 			   const struct groups_device *device)
 {
@@ -38,8 +37,7 @@ static double peak_bytes_of(const struct gpuctr_record *record, const struct gro
 						: NAN;
 }
 
-/* Where counters of operations take turns a launch has only some of them, so the time at the peak
- * is not known. */
+/* If counters take turns, a launch has only some of them, so its time at the peak is unknown. */
 static void add_to_kind(const struct groups *g, struct leaf *leaf,
 			const struct gpuctr_record *record, const struct groups_device *device)
 {

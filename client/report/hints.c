@@ -320,8 +320,7 @@ static bool has_key(const struct view *v, enum key key)
 	return has;
 }
 
-/* Rows by kernel get no hint of unused tensor cores: one kernel of an operator may well use none.
- */
+/* Rows by kernel get no hint of unused tensor cores: some kernels of an operator need none. */
 static int judge_operator(struct hints *h, const struct view *v, const struct group *row)
 {
 	bool images = true;

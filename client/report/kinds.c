@@ -11,8 +11,8 @@
  * other rows add up to these exactly if no kind is in several rows, and nearly otherwise, because
  * each row is computed from its own launches.
  *
- * A leaf has one kind. fold.c notes the rows of each leaf; the sums are computed once all leaves
- * have rows. */
+ * A leaf has one kind. fold.c notes the rows of each leaf; sums follow when all leaves have rows.
+ * */
 
 #include <stdlib.h>
 #include <string.h>

@@ -36,8 +36,7 @@ static uint64_t launches_of(const struct group *row, bool total)
 	return !row ? 0 : total ? row->total_calls : row->calls;
 }
 
-/* Takes the figures of a row one by one. The order is the same for CSV's heads, CSV's values and
- * JSON. */
+/* Takes the figures of a row one by one, in one order for CSV's heads and values and for JSON. */
 struct figures {
 	const struct view *v;
 	const struct group *row; /* NULL: heads are written */
@@ -46,8 +45,7 @@ struct figures {
 	const char *of;	   /* the measure or derived column; NULL: the row itself */
 };
 
-/* Writes the figure's name: "of:name" in CSV, "name" in the measure's JSON object. Returns whether
- * the value is to be written. */
+/* Writes "of:name" in CSV, or "name" in the measure's JSON object. True: the value must follow. */
 static bool begin_figure(struct figures *f, const char *name, bool of_object)
 {
 	CLEAN_BUF struct buf head = { 0 };
@@ -122,8 +120,7 @@ static void put_measure(struct figures *f, const struct view_column *c)
 	if (f->json || v->all->self[c->i].n != v->all->calls) {
 		put_u64(f, "n", true, row->self[c->i].n);
 	}
-	/* Where metrics take turns, n is small, and "unknown" counts the launches that the sum does
-	 * not cover. */
+	/* If metrics take turns, n is small; "unknown" counts launches that the sum lacks. */
 	if (groups_take_turns(v->groups)) {
 		put_u64(f, "unknown", true, row->calls - row->own[c->i].n);
 	}

@@ -129,9 +129,8 @@ static int write_values(struct merging *m, struct merge_event *k,
 	return done == (ssize_t)bytes ? 0 : refuse_file(m);
 }
 
-/* Adds the values of k as members of arguments. The arguments of kernels get a prefix, and errors
- * too; those of ranges, of which HTA makes columns, get values only. behind: other members stand
- * before these. */
+/* Adds the values of k as arguments: of kernels with a prefix and errors; of ranges, of which HTA
+ * makes columns, values only. behind: other arguments stand before these. */
 static int add_values(struct merging *m, const struct merge_event *k, bool of_range, bool behind,
 		      struct buf *b)
 {

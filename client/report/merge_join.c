@@ -123,8 +123,7 @@ static struct merge_name *add_name(struct merge_join *j, const char *text)
 	return name->plain ? name : NULL;
 }
 
-/* Adds an operator of a thread. Most lie within the operator before, and need no entry of their
- * own. */
+/* Adds an operator of a thread, unless it lies within the one before, as most do. */
 static int add_op(struct merge_name *thread, const struct trace_event *e)
 {
 	size_t n = thread->n_ops;

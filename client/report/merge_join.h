@@ -12,17 +12,15 @@
 /* A name that kernels share, or a thread. */
 struct merge_name {
 	struct merge_name *plain; /* without spaces; names that differ in spaces alone share it */
-	size_t next, end; /* of a plain name: begin and end, in by_order, of its kernels without a
-			     record yet */
-	struct merge_op *ops; /* operators of a thread */
+	size_t next, end;	  /* of a plain name: its kernels without a record, in by_order */
+	struct merge_op *ops;	  /* operators of a thread */
 	size_t n_ops, max_ops, begun;
 	double until; /* the latest end of those that have begun */
 	char text[];
 };
 
 struct merge_event {
-	uint64_t at : 62; /* offset of an insertion: before a launch, else at the end of the
-			     arguments */
+	uint64_t at : 62; /* offset of an insertion: before a launch, else behind arguments */
 	uint64_t empty : 1, put : 1; /* the arguments are empty; something is inserted */
 	uint64_t correlation;	     /* of a range: the correlation id of its launch */
 	union {

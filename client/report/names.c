@@ -190,8 +190,7 @@ static bool tell_run_apart(struct naming *g, size_t at, size_t end)
 	ok = names != NULL;
 	prefix = ok ? common_prefix(names, end - at) : 0;
 	for (size_t i = at; ok && i < end; i++) {
-		/* The order is still that of the old names, but find_run() does not look here
-		 * again. */
+		/* Breaks the order by name, but find_run() does not look here again. */
 		free(g->shown[g->order[i]]);
 		g->shown[g->order[i]] = show_difference(g, names[i - at], prefix);
 		ok = g->shown[g->order[i]] != NULL;

@@ -262,8 +262,7 @@ int page_samples(struct page *p, const struct store_samples *samples)
 
 /* --- sums of all launches -------------------------------------------------------------------- */
 
-/* Scales the bins, which hold measured launches only, so that they add up to the sums of all
- * launches. */
+/* Scales the bins, which hold measured launches only, to the sums of all launches. */
 static void scale_timeline(struct page *p)
 {
 	const struct group *all = groups_all(p->views[VIEW_KERNEL]);
@@ -363,8 +362,7 @@ static char *join(const struct view *v, const struct group *row)
 	return buf_take(&name);
 }
 
-/* The labels of each row, separated by commas, in at most width columns. No two rows get the same
- * text. */
+/* The labels of each row with commas, in at most width columns, different for each row. */
 static char **shorten_labels(const struct view *v, const struct group *const *rows, size_t n,
 			     size_t width)
 {
@@ -531,8 +529,7 @@ static void add_page(struct buf *b, const struct buf *json)
 static int make_data(struct page *p, const struct machine_source *source, struct hints *hints,
 		     const struct page_texts *texts, size_t rows, struct buf *b, struct buf *why)
 {
-	/* Where metrics take turns, sums are not whole numbers. They are rounded, which keeps the
-	 * page small. */
+	/* If metrics take turns, sums are not whole numbers; rounding keeps the page small. */
 	const struct flame_values values = { p->measures, p->n_values,
 					     groups_take_turns(p->stacks) };
 	struct json j = { b };

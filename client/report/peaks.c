@@ -13,9 +13,8 @@
 
 #include <string.h>
 
-/* Floating-point operations per cycle of the tensor cores of one multiprocessor, with sums in fp32,
- * from NVIDIA's white papers of the architectures. 0: not supported, or unknown. The first matching
- * line counts. */
+/* Floating-point operations per cycle of one multiprocessor's tensor cores, with sums in fp32, from
+ * NVIDIA's white papers. 0: not supported, or unknown. The first matching line counts. */
 static const struct rate {
 	const char *chip; /* beginning of the chip's name */
 	unsigned flop[PEAKS_PRECISIONS];

@@ -220,8 +220,7 @@ static void add_altseq(struct buf *b, const struct gpuctr_record *r, int64_t seq
 	}
 }
 
-/* Appends whether the kernel used tensor cores. A sampled value within three errors of zero does
- * not show it. */
+/* Appends whether the kernel used tensor cores, unless a value is within three errors of zero. */
 static void add_tensor(const struct gpuctr_plan *plan, struct buf *b, const struct gpuctr_record *r)
 {
 	bool known = false, used = false, unsure = false;
@@ -263,8 +262,7 @@ static void add_sum(struct buf *b, const double *values, const struct sum *s)
 	}
 }
 
-/* Appends the part of the operator's name before "::" (module) or behind it: "aten" or "conv2d" of
- * "aten::conv2d". */
+/* Appends "aten" (module) or "conv2d" of the operator's name "aten::conv2d". */
 static void add_operator(struct buf *b, const char *name, bool module)
 {
 	const char *middle = strstr(name, "::");

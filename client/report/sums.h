@@ -17,8 +17,7 @@ struct sums {
 	struct sum bytes; /* to and from the device's memory */
 	bool both_ways;	  /* false: the bytes are those of one direction alone */
 	struct sum flops;
-	int precisions[SUM_TERMS]; /* enum peaks_precision of each term of the flops; -1: no peak is
-				      known for it */
+	int precisions[SUM_TERMS]; /* enum peaks_precision of each flops term; -1: no known peak */
 	bool has_peak;		   /* a peak is known for one of the terms */
 };
 

@@ -18,8 +18,8 @@
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* where names would be shorter, columns are left out, but not the
-				 first metric */
+	GOOD_NAME_WIDTH = 24, /* all columns but the first metric are dropped before names get
+				 shorter than this */
 	GOOD_PATH_WIDTH = 48, /* the same for paths, which say little when they are cut */
 };
 
@@ -146,8 +146,7 @@ static void add_table(const struct table *t, const struct layout *l, const char 
 
 /* --- all tables ------------------------------------------------------------------------------ */
 
-/* Adds a row's own figures to a sum of rows. Totals of nested rows overlap, so the sum has no
- * totals. */
+/* Adds a row's own figures to a sum of rows, which has no totals, because nested rows overlap. */
 static void add_group(const struct view *v, struct group *to, const struct group *row)
 {
 	for (size_t k = 0; k < v->n_measures; k++) {
@@ -168,8 +167,8 @@ static void add_group(const struct view *v, struct group *to, const struct group
 	to->total_peak_ns += v->nested ? NAN : row->peak_ns;
 }
 
-/* Adds up the rows that the limit leaves out, or those rows of the capture before. NULL: out of
- * memory. */
+/* Adds up the rows that the limit leaves out: this capture's figures, or those of the capture that
+ * is compared with. NULL: out of memory. */
 static struct group *add_up_rest(struct table *t, bool before)
 {
 	const struct view *v = t->v;
@@ -185,7 +184,7 @@ static struct group *add_up_rest(struct table *t, bool before)
 	return rest;
 }
 
-/* The errors of add_up_rest() for the capture before. NULL: out of memory. */
+/* The errors of add_up_rest() with before. NULL: out of memory. */
 static double *add_up_errors_before(struct table *t)
 {
 	const struct view *v = t->v;
@@ -249,8 +248,7 @@ static size_t fit(const struct table *t, size_t first, size_t room)
 	return count;
 }
 
-/* The width that names need, if each column gets `each` and, with GOOD_NAME_WIDTH, paths get
- * GOOD_PATH_WIDTH. */
+/* The width of all names: `each` for a key; paths get GOOD_PATH_WIDTH with GOOD_NAME_WIDTH. */
 static size_t wanted_names(const struct table *t, size_t each)
 {
 	size_t wanted = 0;
@@ -287,8 +285,7 @@ static bool is_too_narrow(const struct table *t, size_t width)
 	return width < needs + widest;
 }
 
-/* The room for names. The widest table determines it, because names have one width in all tables of
- * a view. */
+/* The room for names. The widest table determines it, because all tables have the same names. */
 static size_t room_for_names(const struct table *t, size_t width)
 {
 	size_t used = wanted_names(t, t->name_width) + t->counts_width, least = width;

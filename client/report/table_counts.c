@@ -28,8 +28,7 @@ static bool is_of_total(enum field field, const struct measure *m)
 			      (field >= FIELD_BEFORE && field <= FIELD_DIFFERS));
 }
 
-/* Notes whether a column shows totals, with nested rows, and whether it shows figures of the row
- * alone. */
+/* Notes whether a column shows totals (with nested rows), and figures of the row alone. */
 static void look_at(const struct table *t, const struct table_column *c, bool *own, bool *total)
 {
 	for (unsigned i = 0; i < c->n_fields; i++) {

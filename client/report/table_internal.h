@@ -48,8 +48,7 @@ struct table {
 
 /* --- table_columns.c */
 bool table_make_columns(struct table *t);
-/* Has a row a total? Totals of nested rows overlap, so a row that stands for several rows has none.
- */
+/* Has a row a total? Totals of nested rows overlap, so the rest, a sum of rows, has none. */
 bool table_has_total(const struct table *t, const struct group *row);
 void table_pad(struct buf *b, size_t n);
 /* Appends field right-aligned in width columns, and empties it. */

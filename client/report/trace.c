@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* yajl parses the trace piece by piece and reports where tokens end, so memory does not grow with
- * the trace. Events are the objects in the list "traceEvents", or in the list that is the whole
- * file. */
+/* yajl parses the trace piece by piece and reports where tokens end, so memory stays small. Events
+ * are the objects in the list "traceEvents", or in the list that is the whole file. */
 
 #include "client/report/trace.h"
 
@@ -172,8 +171,7 @@ static int on_start_array(void *context)
 	return 1;
 }
 
-/* Only a list with a launch is reported: an event inserted after a comma would be wrong in an empty
- * list. */
+/* Lists without a launch are not reported: they may be empty, and need no comma then. */
 static int on_end_array(void *context)
 {
 	struct reading *r = context;
@@ -268,8 +266,7 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 	return 1;
 }
 
-/* strtod() stops at the right byte, because the byte after a number of yajl's cannot continue the
- * number. */
+/* strtod() stops at the number's end, because the byte behind it cannot continue it. */
 static int on_number(void *context, const char *text, size_t n)
 {
 	struct reading *r = context;

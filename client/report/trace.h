@@ -24,8 +24,7 @@ struct trace_event {
 	const char *name;
 	const char *thread; /* "pid":1,"tid":2 as the event has them */
 	double begin, us;
-	uint64_t at, args_at; /* offsets of the event's first character, and of the '}' that ends
-				 its arguments */
+	uint64_t at, args_at; /* offsets of the event's '{' and of the '}' of its arguments */
 	bool has_name, has_args, has_begin, has_duration;
 	bool empty;	      /* the list of arguments is empty */
 	uint64_t correlation; /* correlation id; launches have rising ids */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reads the text of a file, plain or compressed by gzip, in pieces. Offsets count bytes of the
- * uncompressed text. */
+/* Reads the text of a plain or gzip file in pieces. Offsets are those of the uncompressed text. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -27,8 +27,7 @@ struct lanes {
 	uint64_t crowded; /* events for which no lane was free */
 };
 
-/* An open range. It keeps a text of its own, because the record that showed the range is gone when
- * the range closes. */
+/* An open range. It keeps its text, because the record is gone when the range closes. */
 struct track_range {
 	unsigned id;
 	int64_t begin;	 /* in the unit of the trace's times */
@@ -48,8 +47,7 @@ struct track {
 	struct lanes lanes; /* lanes of a stream or of its counters */
 };
 
-/* Limits the depth, because a file may be hostile. Of ranges that nest deeper the outermost ones
- * are left out. */
+/* Limits the depth, because files may be hostile. Beyond it, outermost ranges are left out. */
 enum { TRACK_MAX_DEPTH = 512 };
 
 /* The ranges around a launch, outermost first. */

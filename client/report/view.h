@@ -69,8 +69,7 @@ void view_deinit(struct view *v);
 
 /* --- view_columns.c. Figures of a column in a row. */
 
-/* Is some row's value in the column known? A column that the user named counts as known, except the
- * time. */
+/* Is some row's value known? A column that the user named counts as known, except the time. */
 bool view_is_known(const struct view *v, const struct view_column *c);
 /* As fields_value(). A derived column has only its value, which counts as the total, FIELD_ERROR,
  * and the fields of a comparison. */
@@ -78,8 +77,7 @@ double view_value(const struct view *v, const struct view_column *c, enum field 
 		  const struct group *row);
 /* The value that comparisons use, with its error. */
 struct figure view_figure(const struct view_column *c, const struct group *row);
-/* Does the value count launches that were not sampled, by what sampled ones did? Only for derived
- * columns. */
+/* Do sampled launches stand for others in this value? Only for derived columns. */
 bool view_is_of_some(const struct view_column *c, const struct group *row);
 /* As fields_is_of_part(). */
 bool view_is_of_part(const struct view_column *c, const struct group *row);

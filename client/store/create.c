@@ -100,8 +100,7 @@ static int tune(struct store *s)
 static int open_db(struct store *s)
 {
 	char sql[96];
-	/* SQLite asks for the working folder, which the user may not be able to read, unless the
-	 * path is absolute. */
+	/* With a relative path SQLite asks for the working folder, which may be unreadable. */
 	const char *name = s->is_temporary ? "/temporary" : s->path;
 	int rc = store_vfs_open(&s->vfs, name, s->made_at, STORE_VFS_CREATE, &s->db);
 
@@ -245,8 +244,7 @@ static int prepare(struct store *s)
 	return rc == SQLITE_OK ? 0 : store_fail(s, rc, "prepare");
 }
 
-/* A journal that a killed client has left belongs to that client's file, and SQLite would apply it
- * to the new file. */
+/* Removes the journals of a killed client's file, which SQLite would apply to the new file. */
 static void remove_journals(const char *path)
 {
 	static const char *const suffixes[] = { "-journal", "-wal", "-shm" };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Each call site turns a failure of SQLite or of the system into one of our codes, one sentence and
- * the remedy. */
+/* Turns failures of SQLite and of the system into our codes, with a sentence and the remedy. */
 
 #include "client/store/internal.h"
 
@@ -85,8 +84,7 @@ int store_error_sqlite(struct store_error *error, sqlite3 *db, int rc, const cha
 				       "with --kernel or --count.",
 				       "%s: %s: the file may not grow further.", path, call);
 	}
-	/* A second capture with -f, on another node that shares the folder, may replace the file.
-	 */
+	/* A capture with -f, on another node with this folder, may replace the file. */
 	if (rc == SQLITE_READONLY_DBMOVED) {
 		return store_error_set(
 			error, STORE_E_PATH,

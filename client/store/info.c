@@ -193,8 +193,7 @@ static const struct reader_list unknown = { "value",
 					    sizeof(struct store_unknown),
 					    take_unknown };
 
-/* Reads the times of unknown kernels. Some files have intervals that end before they begin; these
- * are left out. */
+/* Leaves out intervals that end before they begin, which some files have. */
 static int read_unknown(struct store_reader *r)
 {
 	struct store_info *info = &r->info;

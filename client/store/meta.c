@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes what a capture file says about the capture as a whole. All keys exist from the start, so
- * that a file can still be marked when the disk is full, and a reader finds the same keys in every
- * file. */
+/* Writes what a capture file says about the capture as a whole. All keys exist from the start, so a
+ * file can still be marked when the disk is full, and every file has the same keys. */
 
 #include "client/store/meta.h"
 
@@ -179,8 +178,7 @@ static int write_gpus(struct store *s, const struct store_options *options)
 static int write_origin(struct store *s, const struct store_options *options)
 {
 	char host[256] = "";
-	/* The name service may hang. A temporary file, for which a program waits, needs no user's
-	 * name. */
+	/* The name service may hang, and a temporary file needs no user's name. */
 	const struct passwd *user = s->is_temporary ? NULL : getpwuid(geteuid());
 	char *command = meta_quote_command(options->command);
 	int r;

@@ -7,8 +7,7 @@
 
 enum {
 	IMAGE_BYTES_MAX = 1 << 30, /* libgpuctr takes no larger images */
-	LEVEL = 1, /* packs 8.9 times shorter; level 9 packs 10.0 times, and takes five times as
-		      long */
+	LEVEL = 1,	   /* 8.9 times shorter; level 9: 10.0 times, in five times the time */
 	RATIO_MOST = 1032, /* zlib's largest ratio, according to its documentation */
 };
 

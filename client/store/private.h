@@ -10,8 +10,7 @@ char *store_private_make(const char *prefix);
 char *store_private_remove(char *path);
 
 /* Copies a capture whose writer was killed in a commit, and its journal, into a private folder.
- * Returns 0 and the copy's path, or STORE_E_BUSY if the capture changed meanwhile. name: path for
- * messages. */
+ * Returns 0 and the copy's path, or STORE_E_BUSY if the capture changed. name: for messages. */
 int store_private_copy(const char *path, const char *name, struct store_error *error, char **ret);
 
 /* Copies the rest of the file at `from` to `to`. 0 or a negative errno. */

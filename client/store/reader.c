@@ -76,8 +76,7 @@ static int check_numbers(struct store_reader *r, const unsigned char *header, ui
 				       "%s has capture format %u; this program reads %d.", r->path,
 				       format, STORE_FORMAT);
 	}
-	/* Somebody has changed the mode by hand, and the log beside the file may hold a part of the
-	 * data. */
+	/* Somebody changed the mode by hand; the log beside the file may hold data. */
 	if (header[18] == WAL_MODE || header[19] == WAL_MODE) {
 		return store_error_set(
 			&r->error, STORE_E_NOT_CAPTURE,
@@ -126,8 +125,7 @@ static int check_header(struct store_reader *r)
 	return check_numbers(r, header, (uint64_t)st.st_size);
 }
 
-/* Is sql one of the statements? Each statement ends with a semicolon, which SQLite does not keep.
- */
+/* Is sql one of the statements? These end with semicolons, which SQLite does not keep. */
 static bool is_declared(const char *statements, const char *sql)
 {
 	const char *found = sql ? strstr(statements, sql) : NULL;
@@ -249,8 +247,7 @@ static int check_record(struct store_reader *r)
 
 /* --- the reader ------------------------------------------------------------------------------ */
 
-/* Checks the tables and reads info. The caller's transaction makes this consistent while the file
- * grows. */
+/* Checks tables and reads info, in the caller's transaction, because the file may be growing. */
 static int read_once(struct store_reader *r)
 {
 	int result = check_nothing_else(r);

@@ -44,8 +44,7 @@ struct store_info {
 	const char *driver;
 	const char *recorded_from; /* path of the recording; "": measured live */
 	int64_t created_ns;
-	int64_t first_ns; /* begin of the first kernel; 0: unknown, or store_find_first() was not
-			     called */
+	int64_t first_ns; /* begin of the first kernel; 0: unknown, or before store_find_first() */
 	bool complete;	  /* the capture ended as requested, and the totals are final */
 	bool is_written;  /* the writer is running: it holds SQLite's lock */
 	struct gpuctr_totals totals;
@@ -91,8 +90,7 @@ enum store_lack {
 	STORE_LACKS_NOTHING,
 	STORE_IS_WRITTEN,
 	STORE_WAS_CUT,
-	STORE_MAY_BE_CUT, /* all processes have ended, and the writer may have closed the file since
-			   */
+	STORE_MAY_BE_CUT,  /* all processes have ended, but the file is not complete */
 	STORE_ENDED_EARLY, /* end_message says why */
 	STORE_LACKS
 };
@@ -135,15 +133,13 @@ int store_copies(struct store_reader *r, unsigned process, struct store_blocks *
 int store_next_samples(struct store_blocks *b, const struct store_samples **ret);
 int store_next_copies(struct store_blocks *b, const struct gpuctr_copy **ret, size_t *ret_n);
 struct store_blocks *store_blocks_free(struct store_blocks *b); /* takes NULL, returns NULL */
-/* Calls on_samples for each block of samples. If on_samples returns other than 0, the reading ends
- * with this result. */
+/* Calls on_samples for each block of samples. A result other than 0 ends this and is returned. */
 int store_each_samples(struct store_reader *r,
 		       int (*on_samples)(const struct store_samples *samples, void *userdata),
 		       void *userdata);
 
 /* Sets *ret to the next row, or to NULL after the last. A row lives until the next call on the same
- * cursor; the sites that it points to live as long as the reader. The checksum of an image has been
- * verified. */
+ * cursor; its sites live as long as the reader. The checksum of an image was verified. */
 int store_next_record(struct store_cursor *c, const struct gpuctr_record **ret);
 /* What the file says about the record that was read last. Records with the same launch differ only
  * in index, times, values, graph, step, seq and what a brief record lacks. The other members are

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The reader's connection to SQLite: limits the work that a file can cause, and turns failures into
- * our codes. */
+/* The reader's connection to SQLite, with a bound on its work, and failures as our codes. */
 
 #include <sqlite3.h>
 #include <string.h>
@@ -12,8 +11,7 @@
 enum {
 	MAX_BLOB_BYTES = 512 << 20,
 	MAX_SQL_BYTES = 1 << 20,
-	/* In the file, each column of a row takes at least a byte. Reading it takes fewer steps
-	   than this. */
+	/* Each column of a row takes a byte or more in the file, and fewer steps. */
 	STEPS_PER_BYTE = 64,
 	STEPS_AT_ONCE = 1000,
 	STEPS_MIN = 1000 * 1000,

@@ -38,8 +38,7 @@ struct store_reader {
 /* --- reader_db.c */
 int reader_fail(struct store_reader *r, int rc, const char *call);
 extern const char reader_take_intact[]; /* the remedy for a damaged file */
-/* Sets and returns STORE_E_CORRUPT. table: text behind FROM, whose first word is the table's name.
- */
+/* Sets and returns STORE_E_CORRUPT. table: the text behind FROM, which begins with its name. */
 int reader_corrupt(struct store_reader *r, const char *table, const char *what);
 int reader_prepare(struct store_reader *r, const char *sql, sqlite3_stmt **ret);
 /* Opens the connection to r->file, and limits its steps. */

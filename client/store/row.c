@@ -35,8 +35,7 @@ int row_end(const struct row *row)
 
 int64_t row_int(struct row *row, int column, int64_t min, int64_t max)
 {
-	/* A single look-up for type and value is safe, because one thread at a time uses a
-	 * connection. */
+	/* One look-up for type and value: connections are used by one thread at a time. */
 	sqlite3_value *found = sqlite3_column_value(row->stmt, column);
 	int64_t value;
 
@@ -129,8 +128,7 @@ int reader_count(struct store_reader *r, const char *table, int64_t max, size_t 
 	bool more;
 	int result;
 
-	/* Counts row by row, because SQLite counts a whole table in one step, however long it
-	 * takes. */
+	/* Row by row, because SQLite counts a whole table in one step, however long. */
 	snprintf(sql, sizeof(sql), "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %lld)", table,
 		 (long long)max + 1);
 	result = reader_prepare(r, sql, &row.stmt);

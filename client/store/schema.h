@@ -79,6 +79,5 @@ extern const char schema_graph_kernel[]; /* CREATE TABLE graph_kernel */
 void schema_append_selected(struct sqlite3_str *sql, const char *table,
 			    const struct gpuctr_column *columns, size_t n_columns);
 
-/* Does the sum of a column over launches have a meaning? That of bytes has one, that of ratios has
- * none. */
+/* Does a sum over launches have a meaning? For bytes it has one, for ratios none. */
 bool schema_adds_up(const char *column);

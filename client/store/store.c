@@ -102,8 +102,7 @@ int store_commit_if_due(struct store *s)
 	bool too_large = rows >= MAX_DELAYS * COMMIT_RECORDS ||
 			 s->pending_bytes >= MAX_DELAYS * COMMIT_BYTES;
 
-	/* The clock is read for one record in 64 only, because reading it takes a tenth of a
-	 * record's time. */
+	/* Reads the clock for one record in 64 only: this takes a tenth of a record's time. */
 	if (!large && rows % 64 != 0) {
 		return 0;
 	}

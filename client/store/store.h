@@ -100,8 +100,7 @@ int store_write_samples(struct store *s, const struct store_samples *samples);
 int store_drop_samples(struct store *s, const char *gpu, int64_t *since_ns);
 /* Writes copies, which move bytes beside kernels; up to STORE_BLOCK_MAX of one process. */
 int store_write_copies(struct store *s, const struct gpuctr_copy *copies, size_t n);
-/* A time in which it is unknown what ran on the GPU. gpu "": samples of all GPUs since start_ns are
- * useless. */
+/* A time when it is unknown what ran on a GPU. gpu "": since start_ns no sample is of use. */
 struct store_unknown {
 	const char *gpu;
 	int64_t start_ns, end_ns;

@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 
 enum store_vfs_use {
-	STORE_VFS_READ, /* writes nothing; fails with SQLITE_READONLY if a journal must be applied
-			 */
+	STORE_VFS_READ,	   /* writes nothing; SQLITE_READONLY if a journal must be applied */
 	STORE_VFS_RECOVER, /* applies the journal */
 	STORE_VFS_PROBE,   /* for a caller that only needs a lock; ignores journals */
 	STORE_VFS_CREATE,  /* makes the file; ignores journals until store_vfs_placed() */
@@ -32,8 +31,7 @@ struct store_vfs {
  * moves to path; NULL: at path. Both texts must live until the database is closed. */
 int store_vfs_open(struct store_vfs *v, const char *path, const char *made_at,
 		   enum store_vfs_use use, sqlite3 **ret);
-/* Tells that the new file is now at path. A journal that was there before belongs to another file
- * and is ignored. */
+/* Tells that the new file is now at path. Ignores a journal of an earlier file there. */
 void store_vfs_placed(struct store_vfs *v);
 
 /* Is there a journal beside the file at path that belongs to the file? Sets the journal's size. */
