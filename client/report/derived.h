@@ -5,7 +5,7 @@
  * expression over the sums of a report's row. A derived value is never averaged: the bandwidth of
  * ten kernels is the sum of their bytes divided by the sum of their times.
  *
- *	derived_init(&c, measures, n);			// those that these measures allow
+ *	derived_init(&c, measures, n);			// columns that these measures allow
  *	derived_define(&c, "per_launch[byte] = bytes / launches", &why);
  *	value = derived_value(derived_named(&c, "per_launch"), row);
  *	derived_deinit(&c);
@@ -52,7 +52,7 @@ struct derived_operand {
 struct derived_word {
 	const char *name;
 	enum derived_quantity quantity;
-	const char *expression; /* of a word for several measures: their sum; else NULL */
+	const char *expression; /* of a word for several measures; else NULL */
 	bool of_flops;
 };
 

@@ -15,7 +15,7 @@ struct merge_name {
 	size_t next, end;	  /* of a plain name: its kernels without a record, in by_order */
 	struct merge_op *ops;	  /* operators of a thread */
 	size_t n_ops, max_ops, begun;
-	double until; /* the latest end of those that have begun */
+	double until; /* the latest end of the operators that have begun */
 	char text[];
 };
 

@@ -99,7 +99,7 @@ struct reading {
 	int handled; /* result of the handler of samples */
 };
 
-/* Passes on the reader's last error, if result is one. */
+/* If result is an error, sets r->error to the reader's error. */
 static int tell(struct reading *r, int result)
 {
 	if (result) {

@@ -423,7 +423,7 @@ static void take_errors(struct store_cursor *c, struct gpuctr_record *record)
 	record->errors = c->values + c->n_columns;
 }
 
-/* -1: not known. */
+/* Reads a number. -1: not known. */
 static int64_t take_number(struct row *row, int column)
 {
 	bool known = sqlite3_column_type(row->stmt, column) != SQLITE_NULL;
