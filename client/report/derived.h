@@ -36,7 +36,7 @@ enum {
 	DERIVED_WORDS = 6,
 };
 
-/* derived_value.c computes the value of each in a row. */
+/* An operand of an expression. derived_value.c computes its value in a row. */
 struct derived_operand {
 	enum derived_quantity {
 		DERIVED_SUM, /* sum or mean of the measure */

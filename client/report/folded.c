@@ -80,7 +80,7 @@ static bool take_weight(struct folded *f, const char *weight, struct buf *why)
 	return false;
 }
 
-/* Writes a name without bytes that are not UTF-8 or not visible. */
+/* Writes a name, with ',' for ';' and '?' for control characters. */
 static void write_name(struct buf *b, const char *name)
 {
 	CLEAN_BUF struct buf safe = { 0 };

@@ -81,8 +81,8 @@ struct group *group_new(struct texts *owner, size_t n);
 struct groups;
 
 struct groups *groups_new(const struct keys *keys); /* NULL: out of memory */
-/* Makes further groups. From now on they get every call that the first groups get, except
- * groups_finish() and groups_free(). */
+/* Makes further groups. From now on they get the captures, hosts, processes and records that the
+ * caller passes to the first groups. */
 struct groups *groups_beside(struct groups *first, const struct keys *keys);
 struct groups *groups_free(struct groups *g); /* takes NULL, returns NULL */
 

@@ -9,10 +9,10 @@
  * Between these it takes the records, and writes their values to a temporary file, at an offset for
  * each kernel, so that memory does not grow with the number of metrics.
  *
- * HolisticTraceAnalysis (HTA) finds counters in events of category cuda_profiler_range. It rounds
- * times up to whole microseconds. It pairs the i-th of these events, by ts, with the i-th
- * cuda_runtime event whose name begins with cudaLaunchKernel, and expects equal numbers of both.
- * Then it looks up the operators (cpu_op) around that launch, and needs at least one.
+ * HolisticTraceAnalysis (HTA) finds counters in events of category cuda_profiler_range. First it
+ * rounds times up to whole microseconds. Then it pairs the i-th of these events, by ts, with the
+ * i-th cuda_runtime event whose name begins with cudaLaunchKernel, and expects equal numbers of
+ * both. Finally it looks up the operators (cpu_op) around that launch, and needs at least one.
  *
  * So each such launch gets a range, even without counters, in the order of the launches, at a whole
  * microsecond of its own. A launch without an operator around it gets one with the launch's times,

@@ -26,8 +26,8 @@ struct page_texts {
 
 struct page;
 
-/* Borrows the options, and groups whose only key is the kernel. The caller passes all calls to
- * these groups too, and finishes them before page_print(). NULL: out of memory. */
+/* Borrows the options, and groups whose only key is the kernel. The caller passes captures and
+ * records to these groups too, and finishes them before page_print(). NULL: out of memory. */
 struct page *page_new(const struct page_options *options, struct groups *kernels);
 struct page *page_free(struct page *p); /* takes NULL, returns NULL */
 

@@ -51,6 +51,6 @@ void scopes_deinit(struct scopes *s);
 void scopes_next_capture(struct scopes *s);
 
 /* Returns the scope of a site. A file may nest sites to any depth, and each scope holds the names
- * of all scopes around it. So a site deeper than any program nests gets the scope of the deepest
- * site that is allowed. NULL: out of memory. */
+ * of all scopes around it. So a site deeper than any program nests gets the scope of its ancestor
+ * at the depth limit. NULL: out of memory. */
 const struct scope *scopes_of_site(struct scopes *s, const struct gpuctr_site *site);

@@ -2,9 +2,9 @@
 
 /* Floating-point operations are counted by instruction counters with the names of the catalogue (an
  * FMA counts twice), and by counters of the tensor pipe's operations (multiply and add counted
- * apart), but not those of integers. A counter that is a part of another measured counter is left
- * out (sm__ops_path_tensor_op_hgmma_src_fp16 of sm__ops_path_tensor_src_fp16). Operations of
- * precisions that were not measured are missing, so a caller that shows a rate says which are
+ * apart). Operations on integers do not count. A counter that is a part of another measured counter
+ * is left out (sm__ops_path_tensor_op_hgmma_src_fp16 of sm__ops_path_tensor_src_fp16). Operations
+ * of precisions that were not measured are missing, so a caller that shows a rate says which are
  * counted (sums_add_flops()). */
 
 #include "client/report/sums.h"

@@ -18,8 +18,8 @@
 
 enum {
 	MIN_NAME_WIDTH = 16,
-	GOOD_NAME_WIDTH = 24, /* all columns but the first metric are dropped before names get
-				 shorter than this */
+	GOOD_NAME_WIDTH = 24, /* a table has fewer columns, down to the first metric, to give names
+				 this width */
 	GOOD_PATH_WIDTH = 48, /* the same for paths, which say little when they are cut */
 };
 

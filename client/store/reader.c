@@ -12,9 +12,8 @@
  * quick_check evaluates, in every table) could compute for ever. Until the check is over, SQLite
  * may take only a number of steps in proportion to the file's size.
  *
- * Nothing is written. The file is opened read-only; if its writer was killed in a commit, the
- * reader rolls a copy back (private.c), which loses its name as soon as it is open. vfs.c says why.
- * */
+ * Nothing is written. The file is opened read-only; if its writer was killed in a commit, a copy is
+ * rolled back (private.c), which loses its name as soon as it is open. vfs.c says why. */
 
 #include "client/store/reader_internal.h"
 
