@@ -21,16 +21,17 @@ bool admission_allows(const struct front *f, const struct credentials *c, struct
 bool admission_allows_questions(const struct front *f, const struct credentials *c,
 				struct refusal *r);
 
-/* May this user ask, or does somebody measure a program of this user's? False with r filled. */
+/* May this user ask for the status, or does somebody measure a program of this user? False with r
+ * filled. */
 bool admission_is_known(const struct front *f, const struct credentials *c, struct refusal *r);
 
-/* May this user have a connection? Who is known may, and where operators capture programs of
- * others, everybody. False with r filled. */
+/* May this user have a connection? A user whom admission_is_known() accepts may; if the settings
+ * name operators, every user may. False with r filled. */
 bool admission_lets_in(const struct front *f, const struct credentials *c, struct refusal *r);
 
 /* The mask of the GPUs that o names; without names, of all GPUs that c may measure for programs of
  * target. Returns a code with r filled if a GPU does not exist or c may not measure it, unless o
- * wants those that c may. */
+ * asks for only the GPUs that c may measure. */
 int admission_choose(const struct front *f, const struct credentials *c, uid_t target,
 		     const struct wire_open_capture *o, uint64_t *ret, struct refusal *r);
 

@@ -11,12 +11,12 @@
 #include "daemon/front/capture_events.h"
 #include "daemon/front/standby.h"
 
-/* Agents. A message of an agent is checked (is it about the agent's own process?), counted, and
- * passed to the client as the bytes that came: the front never opens records. When a client reads
- * more slowly than its agents write, its queue fills up to a mark, and then the agents are not
- * read. That is checked before each read: a capture may have a thousand agents, and one frame of
- * each would be too much. They have bounded queues of their own and count what does not fit. When
- * the client has read, they go on in turn: whoever has been read goes behind those that have not.
+/* Agents. The front checks that an agent's message is about its own process, counts the message,
+ * and passes the received bytes to the client: it never decodes records. When a client reads more
+ * slowly than its agents write, its queue fills up to a mark, and then the front does not read the
+ * agents. It checks the mark before each read: a capture may have a thousand agents, and one frame
+ * of each would be too much. Agents have bounded queues of their own and count the records that do
+ * not fit. When the client has read, the front reads the agents in turn.
  *
  * The number of a process's notices is bounded, since each is a line for a person to read: the
  * client hears when the bound is reached, and at the end how many notices were left out. */
@@ -148,7 +148,7 @@ bool agent_hold_back(struct peer *p)
 	return c->holds_back;
 }
 
-/* The next that goes on is another one. */
+/* Moves the process to the end of the list, so that another agent is read next. */
 static void go_to_the_end(struct process *process)
 {
 	list_remove(&process->link);
@@ -235,8 +235,8 @@ int handle_notice(struct peer *p, const struct wire_message *m, const struct fra
 	return r;
 }
 
-/* When the counts were true. They may have waited long in the agent's socket, so the agent says it;
- * one that says nothing, or a time to come, leaves it to what is certain. */
+/* Stores the time at which the agent's counts were true. The message may have waited long in the
+ * socket, so the agent sends the time. If it sends none, or a future one, the stored time stays. */
 static void note_counted(struct process *process, uint64_t counted_ns)
 {
 	if (counted_ns > process->counted_ns && counted_ns <= clock_wall_ns()) {
@@ -257,7 +257,7 @@ int handle_progress(struct peer *p, const struct wire_message *m, const struct f
 	before = p->process->totals;
 	note_counted(p->process, m->progress.counted_ns);
 	if (memcmp(&before, &m->progress.totals, sizeof(before)) == 0) {
-		return 0; /* agents tell them again and again */
+		return 0; /* agents repeat these totals */
 	}
 	stats_note_kernels(&p->front->stats, &before, &m->progress.totals);
 	p->process->totals = m->progress.totals;

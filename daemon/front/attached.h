@@ -5,11 +5,11 @@
 
 struct front;
 
-/* Sends p, which the capture has begun to measure, the plan, and reports p to the client. */
+/* Sends the plan to p, which the capture has begun to measure, and reports p to the client. */
 void attached_welcome(struct process *p, const char *recorded_from,
 		      const struct wire_strings *labels);
 
-/* The largest number of notices that is passed on for each process in a capture. */
+/* The most notices that the front passes on for each process in a capture. */
 enum { ATTACHED_NOTICES_MAX = 256 };
 
 /* Sends the client, instead of a notice from p, that this notice is left out. */

@@ -7,10 +7,10 @@
 #include "daemon/front/front.h"
 #include "daemon/front/permits.h"
 
-/* Turns what happens to captures into events of the broker. The broker decides what becomes of them
- * (daemon/broker/broker.c), effects.c carries it out. Noting an event does nothing else, so a list
- * of captures may be walked over meanwhile. What an event needs to know of the front's world is
- * found out here, such as which GPUs a user may not measure any more. */
+/* Reports what happens to captures as events to the broker. The broker decides what follows
+ * (daemon/broker/broker.c), and effects.c carries it out. Noting an event changes nothing else, so
+ * callers may do it while they walk over a list of captures. This file finds out the facts that an
+ * event carries, such as the GPUs that a user may not measure any more. */
 
 void capture_events_look_around(struct front *f)
 {
@@ -163,9 +163,9 @@ static void note_loss(struct front *f, struct capture *c, uint64_t lost)
 	note_withdrawn(f, c, why, "Measure within a job of your own.");
 }
 
-/* Whoever comes with another job is seen when their programs compute, which is too late for
- * counters that show the whole GPU. A capture that might have asked for these, and did not, goes
- * on: if it does, it is watched. */
+/* A capture with counters of the whole GPU ends when a job begins or ends there: once the programs
+ * of the job's user compute, it is too late. A capture that has not asked for such counters yet
+ * goes on, and is watched once it asks. */
 static void note_whole_gpus(struct front *f, struct capture *c, uint64_t changed)
 {
 	bool counts = c->whole_gpus && (c->options.permit || c->counts_whole);

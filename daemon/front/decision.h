@@ -15,22 +15,22 @@ struct front;
 int decision_of_capture(struct front *f, const struct capture *c, enum audit_event event, int code,
 			const char *why);
 
-/* This process has started: every grant of its predecessor ended with it. */
+/* The front has started: every grant of the previous front process ended with that process. */
 int decision_to_start(struct front *f);
 
 /* A connection is refused. */
 int decision_of_peer(const struct peer *p, const struct refusal *r);
 
-/* Who asks for a permission, and of which capture: what the lines of the permission say. It needs
- * neither peer nor capture, which may be gone when the granter answers. */
+/* The user who asks for a permission, and the capture, as the audit lines name them. Holds copies,
+ * because the peer and the capture may be gone when the granter answers. */
 struct decision_asker {
 	uid_t uid;
 	pid_t pid;
-	bool is_stranger; /* may do nothing here */
-	bool noted;	  /* there is a line, in the file at least, that it was granted */
-	uint32_t capture; /* 0: none is known */
+	bool is_stranger; /* a user who may not measure here */
+	bool noted;	  /* the log, or at least its file, has a line that grants the permission */
+	uint32_t capture; /* 0: unknown */
 	uint64_t gpus;	  /* of the capture */
-	char user[64];	  /* "": to be looked up */
+	char user[64];	  /* "": not looked up yet */
 	char program[LIMIT_NAME_BYTES + 1];
 };
 
@@ -41,7 +41,7 @@ void decision_note_asker(struct decision_asker *a, const struct peer *p, const s
 int decision_of_permission(struct front *f, const struct decision_asker *a, enum audit_event event,
 			   const struct refusal *r, uint32_t driver_status);
 
-/* p may be NULL: no user asked; why then has the cause. */
+/* p may be NULL: no user asked; why is then the cause. */
 int decision_of_job(struct front *f, const struct peer *p, enum audit_event event,
 		    const struct job *job, const char *why);
 

@@ -9,8 +9,8 @@
 #include "proto/wire/limits.h"
 
 enum {
-	INFO_BYTES = 320, /* the numbers of a capture in a message, at most */
-	UUID_BYTES = 64,  /* of a GPU, with what stands before it, at most */
+	INFO_BYTES = 320, /* most bytes of a capture's numbers in a message */
+	UUID_BYTES = 64,  /* most bytes of a GPU's UUID with its field header */
 	TEXT_HEAD_BYTES = 3,
 };
 
@@ -113,8 +113,9 @@ static void list_uuids(const struct front *f, struct arena *a, const struct capt
 	i->n_gpus = v ? describe_uuids(f, c->reservation.gpus, v) : 0;
 }
 
-/* Of all captures together, names take up half of a frame at most: for root of the machine there
- * may be more. The other half is for what else a reply has. */
+/* Adds the metrics' names. The names of all captures together take at most half of a frame; the
+ * rest of the reply needs the other half. Root of the machine sees all captures, so its reply may
+ * reach the limit. */
 static void list_metrics(const struct front *f, struct arena *a, const struct capture *c,
 			 struct gpuctr_capture_info *i)
 {
@@ -138,7 +139,7 @@ static void list_metrics(const struct front *f, struct arena *a, const struct ca
 	}
 }
 
-/* Root of a container has the uid of the machine's root, and is not the same user. */
+/* Root of a container has the uid of the machine's root, but is another user. */
 static bool is_own(const struct capture *c, const struct credentials *viewer)
 {
 	return viewer->host_root || (c->uid == viewer->uid && !c->host_root);

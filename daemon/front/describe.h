@@ -22,8 +22,8 @@ struct wire_gpus describe_gpus(struct front *f, struct arena *a, uint64_t mask);
 struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 
-/* The counts that an operator watches. NULL for everybody else, because they show when and how
- * much others measure. */
+/* The counts for operators. NULL for everybody else, because the counts show when and how much
+ * other users measure. */
 const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 

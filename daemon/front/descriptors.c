@@ -9,21 +9,21 @@
 #include "daemon/front/fd_reaper.h"
 #include "daemon/front/front.h"
 
-/* Nothing that a user has sent is closed on the front's own thread, and nothing is received that
- * the kernel would have to close there: before each message there is room in the table of
- * descriptors for all that the message may bring. When room is short senders wait, and room is kept
- * for peers that have been let in, at the expense of new ones.
+/* The front's own thread never closes a descriptor that a user has sent. Nor may the kernel have to
+ * close one in recvmsg(): before each message the front makes sure that the descriptor table has
+ * room for all that the message may bring. When room is short, senders wait, and admitted peers
+ * take precedence over new ones.
  *
  * A connection is shut down first, so nobody can put anything more into it. When it then holds
- * nothing unread, closing it cannot block, and it is closed at once; that is the case for every
- * peer that means well. Other connections, and all received descriptors, go to the reaper and stay
+ * nothing unread, closing it cannot block, and it is closed at once; this is true for every
+ * well-behaved peer. Other connections, and all received descriptors, go to the reaper and stay
  * charged to their user until they are really closed. A user whose descriptors hang there has that
  * many fewer connections, is refused further ones, and is not read from above ACCOUNT_RECEIVED_MAX.
  * Other users' connections are closed all the same. */
 
 enum {
 	DESCRIPTORS_OWN =
-		64, /* descriptors of the front's own: links, sockets, at times a file of /proc */
+		64, /* the front's own descriptors: links, sockets, at times a file of /proc */
 };
 
 static size_t room_left(const struct front *f)

@@ -14,8 +14,8 @@ int descriptors_init(struct front *f);
 /* Is there room for another connection, and for what it may send? */
 bool descriptors_may_accept(const struct front *f);
 
-/* Is there room for one message with as many descriptors as one can bring? A peer that is not let
- * in yet needs room for two, so it cannot take what the others need. */
+/* Is there room for one message with as many descriptors as one can bring? A peer that is not
+ * admitted yet needs room for two, so it cannot take the room that admitted peers need. */
 bool descriptors_may_receive(const struct front *f, bool let_in);
 
 /* May this user send more? False with r filled while too many of the user's descriptors wait to be

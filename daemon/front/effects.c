@@ -11,9 +11,8 @@
 #include "daemon/front/standby.h"
 #include "proto/wire/limits.h"
 
-/* One function for each effect. None decides anything about a capture: an outcome that matters is
- * reported to the broker as an event, and the effects of that event come after those that wait
- * already. */
+/* One function for each effect. None decides anything about a capture: it reports an important
+ * outcome to the broker as an event, whose effects are queued behind the waiting ones. */
 
 static void write_note(struct front *f, struct capture *c, const struct effect *e)
 {
@@ -97,7 +96,8 @@ static void on_opened(struct front *f, void *owner, const struct granter_reply *
 	}
 }
 
-/* A GPU without a UUID of the usual form stays zeros, and the granter gives nothing of it. */
+/* For a GPU whose UUID has an unusual form the name stays zeros, and the granter gives no objects
+ * on it. */
 static void name_gpus(const struct front *f, struct granter_request *q)
 {
 	for (size_t i = 0; i < f->machine.gpus.n && i < GRANTER_GPUS_MAX; i++) {
@@ -164,8 +164,8 @@ static void close_lease(struct front *f, struct capture *c, const struct effect 
 	granter_link_close_lease(&f->granter, c->id);
 }
 
-/* Lets go of the processes that are left. Those that have not begun never heard of the capture; the
- * others have had their time to say goodbye and are closed. */
+/* Detaches the remaining processes. Processes that have not begun never heard of the capture; the
+ * others had time to say goodbye, so their connections are closed. */
 static void detach_processes(struct front *f, struct capture *c)
 {
 	list_for_each_safe(l, &c->processes) {

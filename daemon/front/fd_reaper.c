@@ -15,22 +15,23 @@
 
 /* Two kinds of descriptors can hang a thread:
  *
- * A connection with descriptors in it that nobody has received. Only the last reference of these is
- * dropped, which waits for the unsent data of a lingering socket and ends when a signal comes
- * (observed on Linux 6.18: three sockets that linger for 5 s each are gone 2 ms after a SIGUSR1).
- * So threads that close something get a signal, a kick, every FD_REAPER_KICK_MS, and each
- * connection that a user fills in that way costs a thread about as long.
+ * A connection with descriptors in it that nobody has received. Closing the connection drops the
+ * last references to these descriptors; for a lingering socket that waits for its unsent data,
+ * until a signal interrupts it (observed on Linux 6.18: three sockets that linger for 5 s each are
+ * gone 2 ms after a SIGUSR1). So a thread that closes something gets a signal, the kick, every
+ * FD_REAPER_KICK_MS, and each connection that a user fills with such sockets costs a thread about
+ * that time.
  *
  * A descriptor that was received. Its close(2) also flushes the file, and a file system in user
- * space may never answer that, whatever signal comes. The thread is then lost until the user gives
- * in. So each user has one thread at most while the user's other descriptors wait, and half of the
- * threads never take such descriptors. When FD_REAPER_RECEIVED users hang one thread each, all
- * received descriptors wait; connections of other users are closed all the same. The caller decides
- * how many may wait: see descriptors.c.
+ * space may never answer the flush, whatever signal comes. The thread then hangs until the user's
+ * file system answers. So each user occupies at most one thread while the user's other descriptors
+ * wait, and half of the threads never take such descriptors. When FD_REAPER_RECEIVED users hang one
+ * thread each, all received descriptors wait; connections of other users are closed all the same.
+ * The caller decides how many may wait: see descriptors.c.
  *
- * The pool has a thread for each closer, and nothing else in the front uses the pool, so what is
- * given to a closer begins at once. All that follows is decided on the loop. A descriptor that
- * waits has the slot of its number, so handing one over allocates nothing. */
+ * The pool has a thread for each closer, and nothing else in the front uses the pool, so a closer
+ * begins at once. The loop makes all decisions. A waiting descriptor uses the slot with its number,
+ * so handing one over allocates nothing. */
 
 enum {
 	FD_REAPERS = 16,
@@ -48,10 +49,10 @@ struct slot {
 
 struct closer {
 	uv_work_t work;
-	struct closing batch[FD_REAPER_BATCH]; /* of one kind and one user */
-	size_t n;			       /* 0: it has nothing to do */
+	struct closing batch[FD_REAPER_BATCH]; /* all of one kind and one user */
+	size_t n;			       /* 0: nothing to do */
 	pthread_t thread;
-	atomic_bool runs; /* the thread is known */
+	atomic_bool runs; /* the thread has stored its id */
 };
 
 static struct {
@@ -80,7 +81,7 @@ static void close_batch(uv_work_t *work)
 
 /* --- who gets what --- */
 
-/* May a closer take this one? */
+/* May a closer take this? */
 static bool is_allowed(const struct closing *c)
 {
 	unsigned n = 0;
@@ -146,7 +147,7 @@ static void give_work(void)
 			atomic_store(&closer->runs, false);
 			uv_queue_work(all.loop, &closer->work, close_batch, on_closed);
 		} else if (closer->n == 0) {
-			break; /* there is none for others either */
+			break; /* then no closer is free for other kinds either */
 		}
 	}
 	if (all.n > 0 && !uv_is_active((uv_handle_t *)&all.kick)) {
@@ -210,7 +211,7 @@ static int make_slots(void)
 	}
 	all.room = l.rlim_cur;
 	all.slots = calloc(all.room,
-			   sizeof(*all.slots)); /* a page of it costs memory once it is used */
+			   sizeof(*all.slots)); /* a page of this takes memory once it is used */
 	return all.slots ? 0 : -ENOMEM;
 }
 
@@ -218,7 +219,7 @@ static void do_nothing(uv_work_t *work)
 {
 }
 
-/* libuv starts all threads of its pool with the first work, and waits until they run. */
+/* libuv starts all threads of its pool at the first work item, and waits until they run. */
 static int start_pool(void)
 {
 	uv_work_t work;

@@ -18,7 +18,7 @@ enum closing_kind {
 struct closing {
 	int fd;
 	enum closing_kind kind;
-	uid_t uid;   /* who sent it */
+	uid_t uid;   /* the user who sent it */
 	void *owner; /* for the caller; not used here */
 };
 
@@ -27,7 +27,7 @@ typedef void (*fd_reaper_done)(const struct closing *c, void *userdata);
 /* Starts the threads, once in a process and before its filter. -errno. */
 int fd_reaper_start(void);
 
-/* The most descriptors that the process may have; each is a number below it. */
+/* The most descriptors that the process may have; every descriptor is below this number. */
 size_t fd_reaper_room(void);
 
 /* done is called on the loop for each descriptor that has been closed. -errno. */
@@ -36,5 +36,5 @@ int fd_reaper_init(uv_loop_t *loop, fd_reaper_done done, void *userdata);
 /* Hands over n descriptors. Never fails. They count as open until done is called for them. */
 void fd_reaper_close(const struct closing *c, size_t n);
 
-/* How many have been handed over and are not closed yet. */
+/* The number of descriptors that were handed over and are not closed yet. */
 size_t fd_reaper_count(void);

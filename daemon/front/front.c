@@ -20,13 +20,13 @@
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
-/* Start, stop and what is periodic. The tick runs only while a capture or a question is open or a
- * connection has a deadline. So an idle daemon wakes up for nothing but its sign of life to the
- * supervisor. A lease ends in a tick, and its objects are to be gone 100 ms after its time. */
+/* Start, stop and periodic work. The tick runs only while a capture or a question is open or a
+ * connection has a deadline. So an idle daemon wakes up only for its sign of life to the
+ * supervisor. A tick ends leases: their objects must be gone 100 ms after a lease's end. */
 
 enum { FRONT_TICK_MS = 50, FRONT_ALIVE_MS = 5000, FRONT_STOP_MS = 2000, FRONT_LINGER_MS = 100 };
 
-/* Captures were opened before the name was known. */
+/* Puts the user's name, now known, into the captures that the user has opened before. */
 static void take_name(struct front *f, const struct control_user *user)
 {
 	char name[sizeof(user->name)];
@@ -74,7 +74,7 @@ static void on_handle(uv_handle_t *h, void *unused)
 	}
 }
 
-/* Closes everything but the peers' own handles; peers close those themselves and free. */
+/* Closes everything except the peers' handles; each peer closes its own and frees itself. */
 static void stop_now(struct front *f)
 {
 	/* Closing one peer may close others: the agents of its capture. */
@@ -85,7 +85,7 @@ static void stop_now(struct front *f)
 	rpc_client_deinit(&f->gpu);
 	rpc_client_deinit(&f->planner);
 	uv_walk(&f->loop, on_handle, NULL);
-	uv_stop(&f->loop); /* which would wait for threads that hang */
+	uv_stop(&f->loop); /* uv_run() would wait for the reaper's threads that hang */
 }
 
 /* Peers that were just let in may not have sent their requests yet, so for FRONT_LINGER_MS
@@ -122,7 +122,8 @@ static void begin_stop(struct front *f, int code, const char *message, const cha
 
 /* --- the machine --- */
 
-/* False: the gpu process has told nothing. Masks keep their names where the driver shows no GPU. */
+/* False: the gpu process has not answered. If the driver shows no GPU, the UUIDs that masks refer
+ * to stay. */
 static bool take_machine(struct front *f, const struct wire_message *m)
 {
 	struct wire_message copy;
@@ -150,8 +151,8 @@ static bool take_machine(struct front *f, const struct wire_message *m)
 	return true;
 }
 
-/* Connections wait in the socket's queue until the gpu process has told which GPUs there are.
- * Otherwise the connection that starts the daemon would be told that the machine has none. */
+/* Connections wait in the socket's queue until the gpu process has listed the GPUs. Otherwise the
+ * connection that starts the daemon would be refused because the machine has no GPU. */
 static void start_listening(struct front *f)
 {
 	int r = 0;
@@ -232,7 +233,7 @@ static void on_alive(uv_timer_t *t)
 	granter_link_ping(&f->granter);
 	ping_link(&f->gpu);
 	ping_link(&f->planner);
-	malloc_trim(0); /* gives what users had waiting back to the system */
+	malloc_trim(0); /* returns the memory of users' queues to the system */
 }
 
 /* --- the supervisor --- */
@@ -345,7 +346,7 @@ static int front_init(struct front *f, const struct front_start *start)
 	f->tick.data = f->alive.data = f->control_poll.data = f->run.data = f;
 	uv_idle_init(&f->loop, &f->run);
 	uv_timer_init(&f->loop, &f->tick);
-	/* Gives the timer what front_arm_tick() starts by uv_timer_again(). */
+	/* Stores the callback and period that front_arm_tick() uses in uv_timer_again(). */
 	uv_timer_start(&f->tick, on_tick, FRONT_TICK_MS, FRONT_TICK_MS);
 	uv_timer_stop(&f->tick);
 	uv_timer_init(&f->loop, &f->alive);
@@ -397,7 +398,7 @@ int front_run(const struct front_start *start)
 	arena_deinit(&f.reported);
 	free(f.received);
 	if (fd_reaper_count() > 0) {
-		_exit(0); /* at exit() libuv waits for its threads, which users may hang */
+		_exit(0); /* at exit() libuv waits for its threads, which users can make hang */
 	}
 	return uv_loop_close(&f.loop) == 0 ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The front process: everything that touches bytes of users. One libuv loop on one thread, without
- * blocking calls; the reaper do what may block. See docs/architecture.md. */
+/* The front process handles everything that users send. One libuv loop on one thread, without
+ * blocking calls; the reaper's threads make the calls that may block. See docs/architecture.md. */
 
 #include <uv.h>
 
@@ -41,7 +41,7 @@ struct frame;
 struct front_hooks {
 	uv_idle_cb on_run;
 	int (*on_frame)(struct peer *p, const struct frame *frame); /* as peer_handler */
-	bool (*hold_back)(struct peer *p); /* is it not to be read until its client has read? */
+	bool (*hold_back)(struct peer *p); /* must p wait until its client has read? */
 	void (*on_client_drained)(struct peer *p);
 	void (*on_peer_closed)(struct peer *p);
 	void (*carry_out)(struct front *f); /* carries out what the broker has decided */
@@ -76,12 +76,12 @@ struct front {
 
 	struct list peers;
 	unsigned n_peers;
-	size_t n_descriptors; /* that users make it hold, see descriptors.h */
+	size_t n_descriptors; /* number that users make the front hold, see descriptors.h */
 	struct accounts accounts;
 	struct list running;  /* accounts with a connection whose turn it may be */
-	uv_idle_t run;	      /* active while there are such */
+	uv_idle_t run;	      /* active while the list running has accounts */
 	struct arena message; /* holds the message that is being handled */
-	uint8_t *received;    /* FRONT_READ_BYTES: what a peer has just sent */
+	uint8_t *received;    /* FRONT_READ_BYTES of room for the bytes that a peer has just sent */
 	struct registry registry;
 	struct processes processes;
 	struct arbiter arbiter;
@@ -94,7 +94,7 @@ struct front {
 	struct audit audit;
 	struct arena scratch; /* for encoding; reset after every message */
 	uint64_t started_ns;
-	uint64_t n_granted; /* permissions */
+	uint64_t n_granted; /* permissions granted */
 	struct stats stats;
 	uint64_t restarts[WORKERS]; /* the supervisor's latest report */
 	bool stopping;
@@ -106,9 +106,9 @@ struct front {
 
 	/* The machine, as reported by the gpu process; without GPUs until then. */
 	struct wire_status_reply machine;
-	struct arena reported; /* holds it */
-	/* Masks of GPUs are of indices in this list, which stays: a front for which they would come
-	 * to mean other GPUs ends (scheduler.c). */
+	struct arena reported; /* memory of machine */
+	/* Bits in masks of GPUs are indices into this list. It never changes: when they would mean
+	 * other GPUs, the front ends (scheduler.c). */
 	char uuids[LIMIT_GPUS][LIMIT_NAME_BYTES + 1];
 	size_t n_uuids;
 };
@@ -129,19 +129,19 @@ void listener_close(struct listener *l);
 
 /* --- tenancy.c --- */
 
-/* Counters of units that all contexts share (DRAM, L2, NVLink, PCIe) also show what others run at
- * the same time. So a GPU is leased only while nobody else computes on it, unless the administrator
- * says `sharing = shared`. */
+/* Counters of units that all contexts share (DRAM, L2, NVLink, PCIe) also show the work of other
+ * users. So a GPU is leased only while nobody else computes on it, unless the administrator says
+ * `sharing = shared`. */
 
 /* Asks who computes on c's GPUs. c gets EVENT_ALONE or EVENT_ACCOMPANIED, perhaps before this
- * returns. While there is no gpu process it gets no event: ask again when there is one. */
+ * returns. Without a gpu process c gets no event: call again when one runs. */
 void tenancy_check(struct front *f, struct capture *c);
 
-/* Looks at all leased GPUs when it is time to. Captures whose lease must end get EVENT_FOREIGN. */
+/* Periodically looks at all leased GPUs. Captures whose lease must end get EVENT_FOREIGN. */
 void tenancy_tick(struct front *f, uint64_t now_ns);
 
-/* Runs until the supervisor says stop or goes away. start lasts as long. Returns the exit status.
- */
+/* Runs until the supervisor asks it to stop or exits; start must last as long. Returns the exit
+ * status. */
 int front_run(const struct front_start *start);
 
 /* Makes the tick run, which looks at deadlines. */

@@ -14,20 +14,20 @@
 #include "daemon/front/capture_events.h"
 
 /* Requests are packets of fixed structs, so there is nothing to parse. The socket's own buffer is
- * the queue: when it is full the granter hangs, and the caller is told -EAGAIN. Only the end of a
- * lease must not get lost, since the granter would hold the GPUs for ever: it is kept and sent
- * later.
+ * the queue: when it is full the granter hangs, and the caller gets -EAGAIN. Only the request to
+ * end a lease must not get lost, since the granter would hold the GPUs for ever: the link keeps it
+ * and sends it later.
  *
- * The granter answers a request that needs the driver when the driver has answered, and reports by
- * itself a driver that does not. Whether the granter itself still runs is found by pings, which it
- * answers at once. The same pings tell the granter that the front runs. */
+ * The granter answers a request for the driver when the driver has answered, and reports a driver
+ * that hangs in an event. It answers pings at once, which shows that it still runs; the same pings
+ * show the granter that the front runs. */
 
 enum { GRANTER_LINK_TIMEOUT_S = 5 };
 
 struct pending {
 	struct list link;
 	uint64_t id;
-	uint64_t ping_by_ns; /* 0 for what is no ping */
+	uint64_t ping_by_ns; /* 0: not a ping */
 	granter_link_done done;
 	void *owner;
 };
@@ -53,7 +53,7 @@ static void complete(struct granter_link *l, struct pending *p, const struct gra
 void granter_link_detach(struct granter_link *l)
 {
 	watch_close(&l->watch);
-	l->n_closing = 0; /* the leases end with the granter */
+	l->n_closing = 0; /* leases end when their granter ends */
 	l->hung_gpus = 0; /* the next granter reports anew */
 	while (!list_is_empty(&l->pending)) {
 		complete(l, list_entry(l->pending.next, struct pending, link), NULL);
@@ -130,7 +130,7 @@ int granter_link_attach(struct granter_link *l, int fd)
 	int r;
 
 	granter_link_detach(l);
-	if (replaces) { /* a new link replaces the old one, whose end was not read yet */
+	if (replaces) { /* a new link replaces the old one, before its end of file was read */
 		capture_events_on_granter_lost(l->front);
 	}
 	r = watch_open(&l->watch, &l->front->loop, fd, on_poll, l);
@@ -202,7 +202,7 @@ void granter_link_close_lease(struct granter_link *l, uint64_t lease)
 			return;
 		}
 	}
-	/* There is room for as many as the granter has leases. */
+	/* The array has room for all of the granter's leases. */
 	if (l->watch.fd >= 0 && l->n_closing < ARRAY_SIZE(l->closing)) {
 		l->closing[l->n_closing++] = lease;
 		send_closing(l);
@@ -226,7 +226,7 @@ void granter_link_forget(struct granter_link *l, const void *owner)
 	}
 }
 
-/* When the pending ping must have its answer; 0: none is pending. */
+/* Deadline of the pending ping's answer; 0: no ping is pending. */
 static uint64_t pinged_by_ns(const struct granter_link *l)
 {
 	list_for_each(i, (struct list *)(uintptr_t)&l->pending) {

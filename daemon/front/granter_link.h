@@ -14,13 +14,13 @@ struct front;
 
 struct granter_link {
 	struct front *front;
-	struct watch watch; /* closed: there is no such process now */
+	struct watch watch; /* closed: no granter runs now */
 	struct list pending;
 	uint64_t last_id;
-	uint64_t closing[GRANTER_LEASES_MAX]; /* leases whose end was not sent yet, because the link
-						 was full */
+	uint64_t closing[GRANTER_LEASES_MAX]; /* leases to end, not sent yet because the link was
+						 full */
 	size_t n_closing;
-	uint64_t hung_gpus; /* GPUs of which one or more hang in the driver */
+	uint64_t hung_gpus; /* GPUs among which one or more hang in the driver */
 	uint64_t hung_since_ns[64];
 };
 
@@ -37,17 +37,18 @@ static inline bool granter_link_is_up(const struct granter_link *l)
 
 void granter_link_detach(struct granter_link *l);
 
-/* Fills in q->id and q->size. fd is -1 for none, else it stays the caller's. done may be NULL. */
+/* Fills in q->id and q->size. fd -1: no descriptor; the caller keeps owning fd. done may be NULL.
+ */
 int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
 			 granter_link_done done, void *owner);
 
-/* Ends a lease. When that cannot be sent now, it is sent before anything else. */
+/* Ends a lease. If the request cannot be sent now, it is sent later, before any other. */
 void granter_link_close_lease(struct granter_link *l, uint64_t lease);
 
-/* Asks for a sign of life, unless one is asked for already. */
+/* Sends a ping, unless one is pending. */
 void granter_link_ping(struct granter_link *l);
 
-/* Is no answer due, and nothing waiting to be sent? */
+/* True: no answer is due and no request waits to be sent. */
 bool granter_link_is_idle(const struct granter_link *l);
 
 void granter_link_forget(struct granter_link *l, const void *owner);

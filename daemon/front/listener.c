@@ -13,17 +13,18 @@
 #include "daemon/front/proc.h"
 #include "daemon/front/users.h"
 
-/* Identity is taken once, from the kernel, at accept: SO_PEERCRED for uid and pid as they were at
- * connect, and for root whether it is this machine's, which alone has no quota. The peer adds the
- * supplementary groups, and looks where an operator is. A peer whose identity cannot be read is
- * refused. A connection is charged to its user before anything else is decided, even when it is
- * refused. When descriptors run out, accepting pauses for a second instead of spinning. */
+/* The listener takes a peer's identity once, from the kernel, at accept: uid and pid at the time of
+ * connect (SO_PEERCRED), and whether root is this machine's, which alone has no quota. It then adds
+ * the supplementary groups and checks whether an operator is in a container. A peer whose identity
+ * cannot be read is refused. The listener charges each connection to its user before it decides
+ * anything else, even if it then refuses it. When descriptors run out, accepting pauses for a
+ * second instead of spinning. */
 
 enum {
 	LISTENER_PAUSE_MS = 1000,
 	LISTENER_MOMENT_MS = 5,
 	LISTENER_BURST = 8,
-	LISTENER_OF_ROOT = 16, /* connections that are left to root of the machine */
+	LISTENER_OF_ROOT = 16, /* connections reserved for root of the machine */
 };
 
 static int read_credentials(int fd, struct credentials *c)
@@ -61,7 +62,7 @@ static void refuse(int fd, struct front *f, const char *message)
 	buffer_deinit(&b);
 }
 
-/* --- whom the settings let in --- */
+/* --- users whom the settings admit --- */
 
 /* Reads the supplementary groups as they were at connect; there may be 65,536 of them. */
 static int read_groups(struct peer *p)
@@ -84,8 +85,8 @@ static int read_groups(struct peer *p)
 	return 0;
 }
 
-/* Who may act for other users must not be in a container, whose root takes any uid and group. A
- * look into /proc, so only for those to whom it matters. */
+/* Users who may act for others must not be in a container, whose root can take any uid and group.
+ * Reads /proc, so this is done only for such users. */
 static void find_host(struct peer *p)
 {
 	struct credentials *c = &p->credentials;
@@ -95,7 +96,7 @@ static void find_host(struct peer *p)
 	}
 }
 
-/* Is asked for now, if it has to be, so that it is known when it is shown. */
+/* Asks for the user's name now, so that it is known when it is shown. */
 static void look_up_name(struct peer *p)
 {
 	char name[64];
@@ -104,9 +105,9 @@ static void look_up_name(struct peer *p)
 	users_ask(p->front->users, p->front->control);
 }
 
-/* Uids are cheap (a container has any number), so users who may do nothing here have no connection:
- * they are refused before a byte of theirs is read. Users who are not known, of whom there may be
- * as many as one has subordinate uids, leave half of the connections to the others. */
+/* Uids are cheap (a container has any number), so users who may do nothing here are refused before
+ * the front reads a byte from them. Unknown users, as many as somebody has subordinate uids, may
+ * use at most half of the connections. */
 static void admit_user(struct peer *p)
 {
 	const struct front *f = p->front;
@@ -127,7 +128,7 @@ static void admit_user(struct peer *p)
 	peer_turn_away(p, &r);
 }
 
-/* A peer whose groups cannot be read is refused and told why. */
+/* A peer whose groups cannot be read is refused with the reason. */
 static void refuse_groups(struct peer *p, int why)
 {
 	struct refusal r;
@@ -153,10 +154,10 @@ static void welcome(struct peer *p)
 	}
 }
 
-/* --- what there is room for --- */
+/* --- room for connections --- */
 
-/* Out-of-band bytes are kept in the stream. The kernel would otherwise drop the ones it finds in
- * the way of others, and close what came with them, in the middle of recvmsg() (observed on Linux
+/* Out-of-band bytes are kept in the stream. The kernel would otherwise drop out-of-band bytes that
+ * block other bytes, and close descriptors that came with them inside recvmsg() (observed on Linux
  * 6.18). */
 static int keep_in_band(int fd)
 {
@@ -166,8 +167,7 @@ static int keep_in_band(int fd)
 }
 
 /* The most connections of all users; programs in standby have a limit of their own. Any number of
- * users may be allowed to measure, so some connections are reserved for root of the machine, who
- * looks after them. */
+ * users may be allowed to measure, so some connections are reserved for root of the machine. */
 static unsigned connections_max(const struct front *f, const struct credentials *c)
 {
 	return f->config.connections_max + (unsigned)f->processes.n_registered +
@@ -223,7 +223,7 @@ static void pause_for(struct listener *l, uint64_t ms)
 	uv_timer_start(&l->pause, on_pause_over, ms, 0);
 }
 
-/* Descriptors that are being closed make room in a moment. */
+/* If false, accepting pauses, for a moment only when the reaper will soon make room. */
 static bool has_room(struct listener *l)
 {
 	if (descriptors_may_accept(l->front)) {

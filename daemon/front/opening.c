@@ -39,7 +39,7 @@ static size_t append_group(const struct wire_plan *plan, uint32_t group, const c
 	return n - begin;
 }
 
-/* Why, in one sentence. */
+/* Writes one sentence to text: why the plan cannot be measured. */
 static void describe_passes(const struct capture *c, const struct wire_plan *plan, char *text,
 			    size_t size)
 {
@@ -94,8 +94,8 @@ static bool refuse_plan(struct front *f, struct capture *c, const struct wire_pl
 	return true;
 }
 
-/* A trace of another user's programs tells what they do, and has no lease whose line would say so.
- * Fills r if the line cannot be written. */
+/* Writes an audit line for a trace of another user's programs: it shows what they do, and has no
+ * lease with a line of its own. Fills r if the line cannot be written. */
 static int note_trace(struct front *f, struct capture *c, struct refusal *r)
 {
 	if (!c->options.trace || c->target == c->uid) {
@@ -109,8 +109,8 @@ static int note_trace(struct front *f, struct capture *c, struct refusal *r)
 	return 0;
 }
 
-/* The plan is known (of a permit or a trace it is empty): checks what is left to check, and
- * answers. */
+/* Called when the plan is known (for a permit or a trace it is empty): makes the remaining checks,
+ * and answers. */
 static void finish_opening(struct front *f, struct capture *c, const struct wire_plan *plan)
 {
 	struct peer *client = c->client;
@@ -172,8 +172,8 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 }
 
-/* Checked here, because an agent would only find a wrong expression in the middle of the
- * program. */
+/* Checked here, because an agent would find a wrong expression only after the program has started.
+ */
 static int check_kernels(const char *expression, struct refusal *r)
 {
 	regex_t regex;
@@ -244,8 +244,8 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 	return o->processes.n > 0 && o->gpus.n == 0;
 }
 
-/* A client that does not wait is told at once that its GPUs are held, even when the planner is
- * busy. */
+/* Refuses a client that does not wait at once if its GPUs are held, even when the planner is busy.
+ */
 static int check_free(const struct front *f, uid_t user, const struct wire_open_capture *o,
 		      uint64_t gpus, struct refusal *r)
 {
@@ -285,13 +285,13 @@ static void refuse_at_once(struct peer *p, uint32_t request, const struct refusa
 	peer_refuse(p, request, r);
 }
 
-/* The GPUs that it will wait for. */
+/* Stores the GPUs for which c will wait. */
 static void reserve(struct front *f, struct capture *c, uint64_t gpus)
 {
 	reservation_init(&c->reservation, gpus, policy_user(c->uid, c->host_root));
 }
 
-/* The GPUs are known: asks the planner. */
+/* Called when the GPUs are known: sends the request to the planner. */
 static void plan(struct front *f, struct capture *c, uint64_t gpus)
 {
 	const struct peer *client = c->client;
@@ -338,8 +338,8 @@ static void on_seen(struct front *f, void *owner, uint32_t request, const struct
 	plan(f, c, seen ? seen : c->reservation.gpus);
 }
 
-/* Chooses the GPUs on which the processes compute now; all of gpus when none computes yet, or when
- * nobody can tell. */
+/* Chooses the GPUs on which the processes compute now; all of gpus if none computes yet or if the
+ * gpu process does not know. */
 static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 {
 	struct wire_message q = { .type = WIRE_TENANTS_REQUEST, .tenants_request = { 0, gpus } };
@@ -350,7 +350,7 @@ static void find_gpus(struct front *f, struct capture *c, uint64_t gpus)
 	}
 }
 
-/* A new capture of p's with a copy of its request; NULL with r filled. */
+/* A new capture of client p with a copy of its request; NULL with r filled. */
 static struct capture *new_capture(struct peer *p, const struct wire_open_capture *o,
 				   struct refusal *r)
 {

@@ -12,19 +12,19 @@
 #include "daemon/front/front.h"
 
 /* libuv's own pipes accept only sockets as passed descriptors, so a peer polls its socket and reads
- * by recvmsg(), when there is room for descriptors, into memory that all peers share. Whole frames
- * are handled there. Only what is left over is copied, and the user's account pays for it, as for
- * output that is not read. So an idle peer holds no buffers, and the memory that a user can make
- * the daemon hold is bounded. See account.c.
+ * by recvmsg(), when there is room for descriptors, into memory that all peers share. The peer
+ * handles whole frames there, and copies only the incomplete rest. It charges the rest, and output
+ * that the user does not read, to the user's account. So an idle peer holds no buffers, and a user
+ * can make the daemon hold only bounded memory. See account.c.
  *
- * An agent whose process has exited leaves its last records in the socket while sending to it
- * already fails. So a failed send, or a process that exits before it has read all, only mutes a
- * peer, and the end of its input closes it. A peer that still reads, but cannot be sent to for want
- * of memory, is hung up on: it would wait for an answer.
+ * When an agent's process exits, its last records are still in the socket while sending to it
+ * already fails. So a failed send, or an exit with unread output, only mutes the peer; the end of
+ * its input closes it. If memory for an answer is short, the connection is shut down, because the
+ * peer would wait for the answer.
  *
  * Sending never closes a peer and never handles another peer's frames, so a caller that walks over
- * captures or processes may send to each. What follows from a failure, or from new room in a queue,
- * happens when the loop comes to that peer. peer_input.c reads, and listener.c lets peers in. */
+ * captures or processes may send to each. The loop handles a failed send, or new room in a queue,
+ * when it comes to that peer. peer_input.c reads, and listener.c lets peers in. */
 
 /* --- turns --- */
 
@@ -60,7 +60,7 @@ static void leave_account(struct peer *p)
 	p->account = account_unref(p->account);
 }
 
-/* --- what its poll waits for --- */
+/* --- poll events --- */
 
 static void on_poll(uv_poll_t *h, int status, int events);
 
@@ -97,7 +97,7 @@ void peer_resume(struct peer *p)
 	peer_enqueue(p);
 }
 
-/* --- its end --- */
+/* --- end of a peer --- */
 
 void peer_note_half(struct peer *p)
 {
@@ -198,8 +198,8 @@ static void close_soon(struct peer *p)
 	peer_update_poll(p);
 }
 
-/* The account is full. Drops every message that was not begun, and sends one sentence that says so,
- * which the peer may or may not read. */
+/* Called when the account is full. Drops every message of which nothing was sent, and sends a
+ * refusal instead, which the peer may or may not read. */
 static void cut_off(struct peer *p)
 {
 	struct refusal r;
@@ -214,7 +214,7 @@ static void cut_off(struct peer *p)
 	p->muted = true;
 }
 
-/* Returns how many bytes the socket takes at once; none while earlier messages wait. */
+/* Returns how many bytes the socket takes at once; 0 while earlier messages wait. */
 static size_t send_at_once(struct peer *p, const void *frames, size_t bytes)
 {
 	ssize_t n;
@@ -246,7 +246,7 @@ void peer_send_raw(struct peer *p, const void *frames, size_t bytes)
 		peer_update_poll(p);
 	} else if (sent == 0 && !p->close_when_sent) {
 		cut_off(p);
-	} else { /* the stream would go on in the middle of a message */
+	} else { /* a later message would follow a part of this one */
 		hang_up(p);
 	}
 }
@@ -341,10 +341,10 @@ bool peer_refuse_version(struct peer *p, uint32_t version, struct refusal *r)
 	return true;
 }
 
-/* --- what its poll has found --- */
+/* --- results of the poll --- */
 
-/* Has an agent's process exited without reading all that was sent to it? That is an error of the
- * socket, which is taken here, though what the agent sent before is still to be read. */
+/* Has an agent's process exited without reading all that was sent to it? Clears the socket error
+ * that reports this, because the agent's last messages can still be read. */
 static bool has_left_frames(struct peer *p)
 {
 	socklen_t n = sizeof(int);
@@ -354,7 +354,7 @@ static bool has_left_frames(struct peer *p)
 	       getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == ECONNRESET;
 }
 
-/* libuv has stopped the poll. */
+/* Called after libuv has stopped the poll. */
 static void on_poll_error(struct peer *p)
 {
 	p->events = 0;
@@ -479,7 +479,7 @@ bool peers_tick(struct front *f, uint64_t now_ns)
 	return deadlines;
 }
 
-/* --- its begin --- */
+/* --- begin of a peer --- */
 
 int peer_open(struct front *f, int fd, const struct credentials *credentials,
 	      struct account *account, struct peer **ret)

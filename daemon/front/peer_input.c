@@ -9,19 +9,20 @@
 #include "daemon/front/descriptors.h"
 #include "daemon/front/front.h"
 
-/* A user who has much waiting has one connection read at a time, up to the end of a frame.
- * Otherwise incomplete frames could fill the account, and none of them could be completed. A
- * connection that does not complete its frame while other connections of the user wait is closed.
- * If none waits, a frame may take PEER_HALF_S, since its sender may have been stopped by Ctrl-Z;
- * but not while all users together have much waiting: any number of users might have half of one.
+/* While a user has much data waiting, the front reads only one of the user's connections at a time,
+ * up to the end of a frame. Otherwise incomplete frames could fill the account, and none could be
+ * completed. A connection that does not complete its frame while other connections of the user wait
+ * is closed. If none waits, a frame may take PEER_HALF_S, since Ctrl-Z may have stopped its sender;
+ * but not while all users together have much data waiting, because any number of users might hold
+ * an incomplete frame.
  *
- * One read in a turn, and the user's share of the round's time, keep one busy peer from starving
- * the others. A peer that stops reading fills its own queue and no other. The agents that fill it
- * are paused long before the account is full, each before it is read, and so is a client that asks
- * and does not read the answers. What comes all the same, such as long answers of the planner, ends
+ * A turn is one read, within the user's share of the round's time, so one busy peer cannot starve
+ * the others. A peer that stops reading fills only its own queue. Long before the account is full,
+ * the front pauses the agents that fill the queue, each before it is read, and a client that asks
+ * without reading the answers. Output that comes anyway, such as long answers of the planner, ends
  * the connection when the account is full. */
 
-enum { PEER_BITE_BYTES = 32 * 1024 }; /* of one read, while the user has much waiting */
+enum { PEER_BITE_BYTES = 32 * 1024 }; /* largest read while the user has much waiting */
 
 /* --- frames --- */
 
@@ -54,7 +55,7 @@ static bool takes_frames(const struct peer *p)
 }
 
 /* Handles whole frames until a handler pauses or closes the peer, or the round's time is over; at
- * least one. What is left waits for another round. Returns how many bytes were handled. */
+ * least one. The rest waits for another round. Returns the number of handled bytes. */
 static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, uint64_t until_ns)
 {
 	size_t done = 0;
@@ -81,7 +82,7 @@ static size_t handle_frames(struct peer *p, const uint8_t *data, size_t bytes, u
 	return done;
 }
 
-/* Keeps what is left over. The buffer grows with the frame, and not beyond it. */
+/* Keeps the unhandled rest. The buffer grows with the frame, and not beyond it. */
 static int keep(struct peer *p, const uint8_t *data, size_t bytes)
 {
 	size_t length = buffer_length(&p->in), more = length;
@@ -98,7 +99,7 @@ static int keep(struct peer *p, const uint8_t *data, size_t bytes)
 	return r < 0 ? r : buffer_append(&p->in, data, bytes);
 }
 
-/* Returns how many bytes were handled. */
+/* Returns the number of handled bytes. */
 static size_t handle_kept(struct peer *p, uint64_t until_ns)
 {
 	size_t done = handle_frames(p, p->in.data + p->in.start, buffer_length(&p->in), until_ns);
@@ -124,7 +125,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	struct refusal r;
 
 	if (p->closing || p->close_when_sent) {
-		return; /* what else comes is thrown away */
+		return; /* further input is discarded */
 	}
 	if (done > 0) {
 		peer_stop_being_reader(p);
@@ -138,7 +139,7 @@ static void handle_received(struct peer *p, const uint8_t *data, size_t bytes, u
 	}
 }
 
-/* A peer may send one descriptor at a time. False: there were more, and they go to the reaper. */
+/* A peer may send one descriptor at a time. False: there were more, which went to the reaper. */
 static bool take_received(struct peer *p, const struct fdpass_set *set)
 {
 	descriptors_add_received(p->front, p->account, set->n);
@@ -174,7 +175,7 @@ static void read_some(struct peer *p, uint64_t until_ns)
 
 /* --- turns --- */
 
-/* p may be closed afterwards. */
+/* Handles or reads p's input; may close p. */
 static void work(struct peer *p, uint64_t until_ns)
 {
 	if (p->front->hooks->hold_back(p)) {
@@ -189,7 +190,7 @@ static void work(struct peer *p, uint64_t until_ns)
 	peer_update_poll(p);
 }
 
-/* NULL: none of them may work now. */
+/* The first ready connection that may work now; NULL: none. */
 static struct peer *find_ready(const struct account *a)
 {
 	list_for_each(l, (struct list *)(uintptr_t)&a->ready) {
@@ -220,7 +221,7 @@ static void run_account(struct front *f, struct account *a)
 	if (p) {
 		peers_wake(f, a);
 	} else if (!list_is_empty(&a->ready)) {
-		front_arm_tick(f); /* others hold the room that these wait for */
+		front_arm_tick(f); /* others hold the memory that these wait for */
 	}
 	account_unref(a);
 }

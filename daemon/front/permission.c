@@ -11,14 +11,14 @@
 #include "daemon/front/capture_events.h"
 #include "proto/nvidia/rm.h"
 
-/* One permission: a program's handles and descriptor come in, the granter's answer goes out, and
- * the connection is over. The line in the audit log is written before the driver is called, so
- * every permission is in the log even if this process dies just then. A permission that then fails
- * gets a second line that says so, though the program may have hung up meanwhile: so what is noted
- * of it belongs to the request, which lasts until its answer. */
+/* One permission: the program sends its handles and a descriptor, the front sends back the
+ * granter's answer and closes the connection. The front writes the audit line before the driver is
+ * called, so every permission is in the log even if this process dies just then. If the permission
+ * then fails, the front writes a second line, even when the program has hung up meanwhile. So the
+ * facts for the lines belong to the request, which lasts until its answer. */
 
 struct permission {
-	struct peer *peer; /* NULL: it has hung up */
+	struct peer *peer; /* NULL: the program has hung up */
 	struct decision_asker asker;
 };
 
@@ -38,8 +38,8 @@ static void answer(struct peer *p, uint32_t status, const struct refusal *r)
 	peer_close_when_sent(p);
 }
 
-/* asked: the capture that the token opens, which is told of the refusal even if c is NULL. noted: a
- * line says that it was granted. */
+/* asked: the capture of the token, which gets a report of the refusal even if c is NULL. noted: an
+ * audit line grants the permission. */
 static void refuse(struct peer *p, const struct capture *c, struct capture *asked, bool noted,
 		   const struct refusal *r)
 {
@@ -52,7 +52,7 @@ static void refuse(struct peer *p, const struct capture *c, struct capture *aske
 	answer(p, RM_STATUS_INSUFFICIENT_PERMISSIONS, r);
 }
 
-/* Fills r if the granter's reply is no permission; NULL: it has died. */
+/* Fills r if the granter's reply is no permission; reply NULL: the granter has died or hangs. */
 static void judge(const struct granter_reply *reply, struct refusal *r)
 {
 	if (!reply) {
@@ -97,7 +97,7 @@ static void judge(const struct granter_reply *reply, struct refusal *r)
 	}
 }
 
-/* What the program gets in place of the driver's status. */
+/* The status that the program gets: the driver's, or a refusal. */
 static uint32_t status_of(const struct granter_reply *reply)
 {
 	return reply && reply->error == 0 ? reply->status : RM_STATUS_INSUFFICIENT_PERMISSIONS;
@@ -133,8 +133,8 @@ void permission_on_closed(struct peer *p)
 	}
 }
 
-/* Checks what only the front knows: whose capture the token opens. The granter checks the rest
- * again. */
+/* Checks what only the front knows: whether the token opens a lease for programs of p's user. The
+ * granter repeats the other checks. */
 static int check(struct peer *p, const struct capture *c, const struct wire_permission_request *w,
 		 struct refusal *r)
 {
@@ -169,7 +169,7 @@ static int check(struct peer *p, const struct capture *c, const struct wire_perm
 	return r->code;
 }
 
-/* Fills r when the granter cannot be asked. *ret_noted: a line says that it was granted. */
+/* Fills r when the granter cannot be asked. *ret_noted: an audit line grants the permission. */
 static void ask_granter(struct peer *p, const struct capture *c,
 			const struct wire_permission_request *w, bool *ret_noted, struct refusal *r)
 {
@@ -196,7 +196,7 @@ static void ask_granter(struct peer *p, const struct capture *c,
 	decision_note_asker(&asked->asker, p, c);
 	written =
 		decision_of_permission(p->front, &asked->asker, AUDIT_PERMISSION_GRANTED, NULL, 0);
-	/* One that the log did not take may stand in the file. */
+	/* Even after an error the file may contain the line. */
 	asked->asker.noted = *ret_noted = true;
 	if (written < 0) {
 		decision_refusal(p->front, r);

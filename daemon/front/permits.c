@@ -9,16 +9,15 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* Objects for the whole device, for which RM is given two zeros in place of a target. The granter
- * sees to it that they are of a GPU of the lease.
+/* Objects for the whole device have two zeros in place of a target in their call of RM. The granter
+ * makes sure that they are on a GPU of the lease.
  *
- * While a lease is watched for others who compute, its holder is alone on its GPUs, and a permit
- * may have such objects without an entitlement: ncu makes one to find out which counters there are,
- * and counters of memory show the whole device to an object that is bound to a context as well.
- * Where users trust each other (`sharing = shared`), nobody watches: there the entitlement
- * decides. */
+ * While the front watches a lease for other users, its holder is alone on its GPUs, and a permit
+ * may have such objects without an entitlement: ncu makes one to list the counters, and memory
+ * counters show the whole device even to an object that is bound to a context. Where users trust
+ * each other (`sharing = shared`), the front does not watch, and the entitlement decides. */
 
-enum { REFUSALS_MAX = 64 }; /* of a permit, that its client is told */
+enum { REFUSALS_MAX = 64 }; /* most refusals of a permit that its client hears of */
 
 int permits_check(const struct wire_open_capture *o, struct refusal *r)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Permits: captures that measure nothing. The lease, its queue, its end and its lines in the log
- * are those of any capture; under it a profiler that is not ours gets the permissions that it asks
- * for, in the programs that the client starts. No agent takes part, so nothing is planned and no
- * process attaches. */
+/* Permits: captures that measure nothing. Lease, queue, end and audit lines work as for any
+ * capture. Under the lease another profiler gets the permissions that it asks for, in the programs
+ * that the client starts. No agent takes part, so nothing is planned and no process attaches. */
 
 #include <stdbool.h>
 #include <stddef.h>

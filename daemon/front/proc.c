@@ -54,7 +54,7 @@ uint64_t proc_read_begin(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "re");
-	/* The name in parentheses may hold anything, a parenthesis too. */
+	/* The name in parentheses may contain any character, even a parenthesis. */
 	name_end = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
 	if (!name_end || sscanf(name_end + 1,
 				" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
@@ -109,8 +109,8 @@ static bool read_uid_map(const char *path, char text[64])
 	return n > 0;
 }
 
-/* Both are of one user namespace when they see the same users by the same numbers. Ours do not
- * change while this process lives. */
+/* The two processes are in one user namespace if their uid maps are equal. Our map does not change
+ * while this process lives. */
 static bool has_our_users(pid_t pid)
 {
 	static char ours[64];
@@ -129,7 +129,7 @@ bool proc_peer_is_of_this_host(int socket, pid_t pid)
 	char text[256];
 	int number, more;
 
-	/* Of a peer that was reaped there is none: the pid may be another process's by now. */
+	/* A reaped peer has no pidfd; its pid may belong to another process now. */
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) < 0 && errno != ENOPROTOOPT) {
 		return false;
 	}

@@ -75,8 +75,8 @@ static void on_answer(struct front *f, void *owner, uint32_t request, const stru
 	}
 }
 
-/* Questions take the planner's time from other users, so a client may have QUESTIONS_MAX that wait,
- * and a user questions_per_minute. */
+/* Questions take the planner's time from other users, so at most QUESTIONS_MAX of a client may
+ * wait, and a user may ask questions_per_minute. */
 static bool asks_too_much(struct peer *p, uint32_t request)
 {
 	struct front *f = p->front;
@@ -150,12 +150,12 @@ int handle_status(struct peer *p, const struct wire_message *m, const struct fra
 	return 0;
 }
 
-/* --- who handles what --- */
+/* --- table of handlers --- */
 
-/* All that users may send, and in which role. A message that is not in the table, or not for the
- * peer's role, ends the connection. Policy is checked when a client introduces itself, and for its
- * GPUs when it opens a capture. An agent needs the token of a capture of its own uid. From then on
- * a peer acts only on captures of its own. */
+/* All messages that users may send, with their roles. A message that is not in the table, or not
+ * for the peer's role, ends the connection. The front checks the policy when a client introduces
+ * itself, and checks it for GPUs when the client opens a capture. An agent needs the token of a
+ * capture of its own uid. From then on a peer acts only on captures of its own. */
 
 static const struct {
 	enum wire_type type;

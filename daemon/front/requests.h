@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Which message a user may send, in which role; and introductions and questions, which change no
- * capture. */
+/* The table of messages that users may send in each role, and the handlers of introductions and
+ * questions, which change no capture. */
 
 #include <stdint.h>
 
@@ -20,9 +20,9 @@ void requests_on_reload(struct front *f);
 
 peer_handler handle_job_begin, handle_job_end;
 
-/* The machine has these GPUs. When indices mean other GPUs than before, forgets all jobs, which are
- * masks of indices. True: so are the captures of this front, which must end. */
+/* Called with the machine's GPUs. If the indices mean other GPUs than before, forgets all jobs,
+ * which are masks of indices. True: captures use old indices too, so the front must end. */
 bool scheduler_on_machine(struct front *f, const struct wire_gpus *gpus);
 
-/* Forgets jobs whose time is over. */
+/* Forgets jobs whose time has run out. */
 void scheduler_tick(struct front *f, uint64_t now_ns);

@@ -12,14 +12,14 @@
 #include "daemon/front/front.h"
 #include "proto/wire/limits.h"
 
-/* Every request to the two processes begins with a number, and so does every answer. The link
- * replaces that one field by a number of its own, so numbers of different clients cannot collide.
+/* Every request to the gpu process or planner begins with a number, and so does every answer. The
+ * link replaces the number by its own, so numbers of different clients cannot collide.
  *
- * Each question names the answers that it takes. A process that says anything else was taken over
- * or is of another build: its link is closed, and the supervisor kills it.
+ * Each question has one type of answer. A process that sends anything else was taken over or is of
+ * another build: the front closes its link, and the supervisor kills it.
  *
- * Each user has one request under way. Another one of the same user waits, encoded, at the user's
- * expense, until the answer to the first has come, even when nobody wants that answer any more. */
+ * Each user has one request under way. The user's next request waits, encoded and charged to the
+ * user, until the first is answered, even when nobody wants that answer any more. */
 
 enum { RPC_CLIENT_TIMEOUT_S = 20, READ_BYTES = 128 * 1024 };
 
@@ -96,8 +96,8 @@ static uint32_t *request_field(struct wire_message *m)
 	return &m->refusal.request;
 }
 
-/* Does a question take this for an answer? asked 0: does any? Who asked reads the members of that
- * type, so a process that says anything else is not ours any more. */
+/* Is type an answer to the question asked, or with asked 0, to any question? The caller reads the
+ * members of that type, so any other type ends the link. */
 static bool is_answer(unsigned asked, enum wire_type type)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -201,8 +201,8 @@ static void send_one(struct rpc_client *l, struct pending *p)
 	}
 }
 
-/* Sends the next request of each user that has none under way. A broken link is found by its poll,
- * which fails all that is pending. */
+/* Sends the next request of each user who has none under way. The poll finds a broken link and
+ * fails all pending requests. */
 static void send_next(struct rpc_client *l)
 {
 	list_for_each(i, &l->pending) {

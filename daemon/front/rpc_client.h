@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Requests to the gpu process, and on a link of the same kind to the planner. Each process answers
- * one request after the other, and each answer has a deadline. A process gets one request of a user
- * at a time, so another user waits for at most one of them. */
+/* Requests to the gpu process or, on another link, to the planner. Each process answers one request
+ * after the other, and each answer has a deadline. A process gets one request of a user at a time,
+ * so another user waits for at most one of them. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ struct front;
 struct rpc_client {
 	struct front *front;
 	const char *name;      /* name of the process, for messages */
-	enum worker_id worker; /* as the supervisor knows it */
-	struct watch watch;    /* closed: there is no such process now */
+	enum worker_id worker; /* id for the supervisor */
+	struct watch watch;    /* closed: the process does not run now */
 	struct buffer in, out;
 	struct arena arena;
 	struct list pending;
@@ -37,7 +37,7 @@ typedef void (*rpc_client_done)(struct front *f, void *owner, uint32_t request,
 
 void rpc_client_init(struct rpc_client *l, struct front *f, const char *name,
 		     enum worker_id worker);
-int rpc_client_attach(struct rpc_client *l, int fd); /* consumes fd; fails what was pending */
+int rpc_client_attach(struct rpc_client *l, int fd); /* consumes fd; fails pending requests */
 void rpc_client_deinit(struct rpc_client *l);
 
 static inline bool rpc_client_is_up(const struct rpc_client *l)
@@ -46,9 +46,9 @@ static inline bool rpc_client_is_up(const struct rpc_client *l)
 }
 
 /* Sends m, whose first field is its request number; the link replaces the number on the way and
- * restores it for done. payer pays for the request, and has one under way; NULL: it is the daemon's
- * own. owner is only compared, by rpc_client_forget(). -ENOTCONN, -ENOMEM, -EDQUOT: done is not
- * called then. */
+ * restores it for done. The request is charged to payer, who has one under way at a time; NULL: the
+ * daemon's own request. owner is only compared, by rpc_client_forget(). -ENOTCONN, -ENOMEM,
+ * -EDQUOT: done is not called then. */
 int rpc_client_request(struct rpc_client *l, struct account *payer, struct wire_message *m,
 		       rpc_client_done done, void *owner, uint32_t request);
 

@@ -13,9 +13,9 @@
 #include "daemon/front/front.h"
 #include "daemon/front/capture_events.h"
 
-/* Only root of this machine may state anything; root of a container may not. The supervisor keeps a
- * copy of the statements, so they outlive this process but not the daemon: after a new start the
- * settings alone decide. */
+/* Only root of this machine may begin and end jobs; root of a container may not. The supervisor
+ * keeps a copy of the jobs, so they outlive the front but not the daemon: after a new start only
+ * the settings decide. */
 
 #define JOB_TIME_MAX_NS (UINT64_C(10) * 365 * 24 * 3600 * CLOCK_NS_PER_S)
 
@@ -75,7 +75,7 @@ static int read_gpus(struct peer *p, const struct wire_job_begin *b, uint64_t *r
 	return 0;
 }
 
-/* When the supervisor is busy it is told again with the next sign of life. */
+/* If the supervisor is busy, scheduler_tick() reports the jobs again. */
 static void report_supervisor(struct front *f)
 {
 	const struct control_message m = { .op = CONTROL_JOBS, .jobs = f->jobs };
@@ -83,7 +83,7 @@ static void report_supervisor(struct front *f)
 	f->jobs_unreported = control_send_message(f->control, &m, -1) < 0;
 }
 
-/* Notes those that are no more. */
+/* Writes an audit line for each job that has ended. */
 static void note_ended(struct front *f, struct peer *p, const struct jobs *before, const char *why)
 {
 	for (size_t i = 0; i < JOBS_MAX; i++) {

@@ -17,28 +17,29 @@
 #include "daemon/front/users.h"
 #include "proto/wire/limits.h"
 
-/* Every user who may connect may register: that gives nothing away, and whether the user may
- * measure is checked when a capture names a process.
+/* Every user who may connect may register: this reveals nothing. The front checks whether the user
+ * may measure when a capture names a process.
  *
- * Registered programs are counted apart from other connections, because there are as many as a job
- * has ranks. A registered program costs its connection, struct peer and struct process; its buffers
- * are empty and its groups freed, since nobody needs them any more.
+ * Registered programs have a separate limit, because each rank of a job is one. A registered
+ * program costs its connection, struct peer and struct process; its buffers are empty and its
+ * groups are freed.
  *
  * A list of processes may be long, and its reader slow. So a client asks for it part by part, in
- * the order of the processes' numbers, and each part is one answer in one turn: a list holds up
- * nobody else.
+ * the order of the processes' numbers, and each part is one answer in one turn, so a list does not
+ * delay others.
  *
  * A capture attaches to its processes when it is opened, so that no two captures wait for the same
- * process. Processes that belong to another capture by then, or have ended, are left out, and the
- * client is told when the capture begins; if none is left, the capture is refused. The processes
- * hear of the capture when it has its lease, and say goodbye when it ends; one that does not say
- * goodbye is closed and may register again. Decisions use nothing but pid and uid, which the kernel
- * told. Because a child or another process may hold a connection whose maker has ended, and the pid
- * may then be another process's, the pid is checked before a capture names the process. */
+ * process. Processes that have ended or belong to another capture are left out, and the client is
+ * notified when the capture begins; if none is left, the capture is refused. The processes hear of
+ * the capture when it has its lease, and say goodbye when it ends; the front closes one that does
+ * not, and it may register again. Decisions use only pid and uid, both from the kernel. A process
+ * may end while another one holds its connection, and its pid may be reused, so the front checks
+ * the pid before a capture names the process. */
 
-enum { PART_PROCESSES = 64 }; /* of a list; a frame could have more */
+enum { PART_PROCESSES = 64 }; /* processes in a part of a list; a frame has room for more */
 
-/* Of all users. Descriptors must be left for clients, and for what they send. */
+/* Limit for all users together, which leaves descriptors for clients and for those that users send.
+ */
 static unsigned total_max(const struct front *f)
 {
 	size_t room = fd_reaper_room() / 4 * 3;
@@ -136,7 +137,7 @@ static bool is_own(const struct process *process, const struct credentials *who)
 	return process->uid == who->uid && (who->host_root || !process->host_root);
 }
 
-/* Of operators, only root of the machine may capture programs of root of the machine. */
+/* Only root of the machine, not other operators, may capture programs of root of the machine. */
 static bool may_capture(const struct peer *p, const struct process *process)
 {
 	const struct credentials *who = &p->credentials;
@@ -177,7 +178,7 @@ static struct gpuctr_registered_process describe(const struct peer *p, struct ar
 	return d;
 }
 
-/* The first process behind the one of this number, which may have ended meanwhile. */
+/* The first process after the number id, whose process may have ended meanwhile. */
 static const struct list *find_next(const struct processes *all, uint32_t id)
 {
 	const struct process *before = processes_find(all, id);
@@ -213,7 +214,7 @@ int handle_processes(struct peer *p, const struct wire_message *m, const struct 
 	return 0;
 }
 
-/* --- captures of them --- */
+/* --- captures of registered processes --- */
 
 /* True if the number was given to a process that has ended. */
 static bool is_gone(const struct processes *all, uint32_t id)
@@ -319,7 +320,7 @@ static int add(struct peer *client, struct capture *c, uint32_t id, struct refus
 	if (find_named(client, id, &p, r) != 0) {
 		return r->code;
 	}
-	if (p->capture) { /* left out; standby_begin() tells it */
+	if (p->capture) { /* left out; standby_begin() reports it */
 		return 0;
 	}
 	if (!list_is_empty(&c->processes) && p->uid != c->target) {
@@ -439,8 +440,8 @@ static void welcome(struct process *p)
 	arena_deinit(&a);
 }
 
-/* Tells the client that a named process is not measured: it has ended since the client listed it,
- * or another capture had it when this one was opened (and it may be free again by now). */
+/* Notifies the client that a named process is not measured: it has ended since the client listed
+ * it, or another capture had it when c was opened (it may be free again by now). */
 static void report_left_out(struct front *f, struct capture *c, uint32_t id)
 {
 	const struct process *p = processes_find(&f->processes, id);

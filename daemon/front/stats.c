@@ -3,9 +3,9 @@
 
 #include "proto/base/clock.h"
 
-/* Most counts are made where the audit log is written, because every grant and refusal passes
- * there: the begin of a lease and its end, each with its cause, and every refusal of a user. So
- * leases begun minus leases ended are the leases that are active. */
+/* Most counts are made where audit lines are written: each line is the begin or end of a lease,
+ * with its cause, or a refusal of a user. So the number of active leases is that of begun leases
+ * minus that of ended ones. */
 
 static const uint64_t wait_bounds_ns[STATS_WAITS] = {
 	CLOCK_NS_PER_S / 10,
@@ -69,7 +69,7 @@ void stats_note_records(struct stats *s, uint32_t records, size_t bytes)
 	s->record_bytes += bytes;
 }
 
-/* A program that tells a smaller total than before, or an impossible growth, changes nothing. */
+/* A program that reports a smaller total than before, or an impossible growth, changes nothing. */
 static void add_growth(uint64_t *total, uint64_t before, uint64_t now)
 {
 	if (now > before) {

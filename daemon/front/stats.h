@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Counts for operators: how often something happened since the front began. Every count only grows.
- * Nothing here is kept by user, so the memory does not depend on what users do. Pure: no clock, no
- * loop. */
+/* Counts of events since the front began, for operators. No count decreases. No count is per user,
+ * so memory does not depend on users. Pure: no clock, no loop. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +21,7 @@ enum {
 
 struct stats {
 	uint64_t connections, leases, records, record_bytes, waited_ns;
-	uint64_t refusals[LIMIT_CODES], lease_ends[LIMIT_CODES]; /* by enum gpuctr_error_code */
+	uint64_t refusals[LIMIT_CODES], lease_ends[LIMIT_CODES]; /* index: enum gpuctr_error_code */
 	uint64_t waits[STATS_WAITS];
 	struct gpuctr_totals kernels;
 };
@@ -43,9 +42,9 @@ void stats_note_records(struct stats *s, uint32_t records, size_t bytes);
 void stats_note_kernels(struct stats *s, const struct gpuctr_totals *before,
 			const struct gpuctr_totals *now);
 
-/* The same for a process that has ended; calls process_settle(). */
+/* stats_note_kernels() for a process that has ended; calls process_settle(). */
 void stats_settle(struct stats *s, struct process *p);
 
-/* The counts as a message. What stats do not know is zero. Lists live in a, and are empty when it
- * is full. */
+/* The counts as a message; members that stats does not know are zero. Lists live in a, and are
+ * empty when it is full. */
 struct gpuctr_counts stats_describe(const struct stats *s, struct arena *a);

@@ -10,11 +10,11 @@
 #include "daemon/front/capture_events.h"
 #include "daemon/front/users.h"
 
-/* The gpu process asks NVML for the pids of who computes; the front reads their uids from /proc. A
- * pid that /proc does not know is skipped: the process has ended, or lives in another pid
- * namespace, and in either case there is no user here to protect or to blame. While leases are held
- * NVML is asked about their GPUs four times a second, one question at a time, so a lease ends
- * within half a second of another user's first context. */
+/* The gpu process asks NVML for the pids of the processes that compute; the front reads their uids
+ * from /proc. A pid that /proc does not know is skipped: the process has ended, or lives in another
+ * pid namespace, and in either case there is no user here to protect or to blame. While leases are
+ * held, the front asks about their GPUs four times a second, one question at a time, so a lease
+ * ends within half a second of another user's first context. */
 
 enum { TENANCY_PERIOD_MS = 250, TENANCY_BLIND_S = 3 };
 
@@ -25,9 +25,9 @@ static void refuse_unknown(struct refusal *r)
 		    "the driver does not tell who runs on the GPU, and leases are exclusive");
 }
 
-/* CUDA shows a part that MIG has made of a GPU with a name ("NVIDIA H200 MIG 1g.18gb") and UUID of
- * its own, by which neither NVML nor the driver's objects know the GPU: nobody can tell who else
- * runs on it, or which one a program asks for. */
+/* CUDA gives a MIG part of a GPU its own name ("NVIDIA H200 MIG 1g.18gb") and UUID, which neither
+ * NVML nor the driver's objects use for the GPU. So the front cannot find out who else runs on the
+ * GPU, or for which part a program asks. */
 static bool is_part(const struct front *f, const struct capture *c, struct refusal *r)
 {
 	for (size_t i = 0; i < f->machine.gpus.n; i++) {
@@ -46,9 +46,9 @@ static bool is_part(const struct front *f, const struct capture *c, struct refus
 	return false;
 }
 
-/* The GPUs of c that need a look. Those that a scheduler gave to a job of c's user need none,
- * unless c may count whole GPUs: a job does not keep other users off its GPUs (shards, what an
- * earlier job has left behind), and such counters show what they do. */
+/* The GPUs of c on which the front must look for other users. GPUs of a job of c's user need no
+ * look, unless c may count whole GPUs: other users may still run on a job's GPUs (shards, processes
+ * that an earlier job left behind), and such counters show their work. */
 static uint64_t unanswered_gpus(const struct front *f, const struct capture *c)
 {
 	uint64_t answered = permits_device(f, c, NULL) ? 0 : jobs_gpus_of(&f->jobs, c->target);
@@ -107,7 +107,7 @@ static void on_checked(struct front *f, void *owner, uint32_t request, const str
 	struct refusal r;
 
 	if (!m && !rpc_client_is_up(&f->gpu)) {
-		return; /* the next gpu process is asked again */
+		return; /* the front asks the next gpu process */
 	}
 	if (c && may_not(f, m, c, &r)) {
 		capture_events_report_why(f, c, EVENT_ACCOMPANIED, r.code, r.message, r.remedy);
@@ -134,7 +134,7 @@ void tenancy_check(struct front *f, struct capture *c)
 	}
 }
 
-/* The leased GPUs that need a look. */
+/* The leased GPUs on which the front must look for other users. */
 static uint64_t watched_gpus(const struct front *f)
 {
 	uint64_t gpus = 0;
@@ -147,8 +147,8 @@ static uint64_t watched_gpus(const struct front *f)
 	return f->config.shared ? 0 : gpus;
 }
 
-/* A list of processes that cannot be had now may be available in a moment, when the gpu process has
- * been replaced. end_blind() decides when that takes too long. */
+/* If there is no list of processes now, the next gpu process may soon deliver one. end_blind()
+ * decides when that takes too long. */
 static void on_looked(struct front *f, void *owner, uint32_t request, const struct wire_message *m)
 {
 	f->looking = false;
@@ -167,9 +167,9 @@ static void on_looked(struct front *f, void *owner, uint32_t request, const stru
 	f->hooks->carry_out(f);
 }
 
-/* Another user could compute unseen for as long as nobody looks, and a user must not be able to
- * blind the daemon: leases end. Time counts from the check before the lease, and only while
- * somebody is to look. */
+/* Ends leases when the front has had no list of processes for too long: another user could compute
+ * unseen, and no user may be able to blind the daemon. The time counts from the check before the
+ * lease, and only while the front must look. */
 static void end_blind(struct front *f, uint64_t now_ns)
 {
 	bool stood_still = now_ns - f->last_tick_ns > CLOCK_NS_PER_S;

@@ -15,35 +15,36 @@
 #include "daemon/config/control.h"
 
 /* A list of ten thousand processes may have ten thousand users. So the whole file is read into a
- * table, and read again only if it has changed, which is checked once a second: a long list holds
- * up nobody.
+ * table, and read again only if it has changed, which is checked once a second, so a long list does
+ * not delay others.
  *
- * Answers of name services are kept for a while, as is that there is none. What is wanted while
- * many names are wanted already is wanted again when it is next looked up. */
+ * Answers of name services are kept for a while, also the answer that a uid has no name. When
+ * WANTED_MAX names are wanted already, a further uid has to wait until its name is next looked up.
+ */
 
 enum {
 	NAME_BYTES = 64,
 	LEARNT_MAX = 4096,
 	WANTED_MAX = 64,
-	KNOWN_S = 600, /* how long an answer holds */
-	NOBODY_S = 60, /* ... that there is none */
-	ANSWER_S = 10, /* how long one is waited for */
+	KNOWN_S = 600, /* validity of a name */
+	NOBODY_S = 60, /* validity of the answer that a uid has no name */
+	ANSWER_S = 10, /* longest wait for an answer */
 };
 
 struct user {
 	uid_t uid;
-	uint64_t until_ns;     /* how long the answer of a name service holds */
-	char name[NAME_BYTES]; /* "": there is none */
+	uint64_t until_ns;     /* end of the validity of a name service's answer */
+	char name[NAME_BYTES]; /* "": the uid has no name */
 };
 
 struct users {
-	struct map of_file, learnt; /* by uid */
-	uid_t wanted[WANTED_MAX];   /* the first one is asked for, unless asked_by_ns is 0 */
+	struct map of_file, learnt; /* struct user by uid */
+	uid_t wanted[WANTED_MAX];   /* the first was asked for, unless asked_by_ns is 0 */
 	size_t n_wanted;
 	uint64_t asked_by_ns;
 	bool looked;
 	uint64_t looked_ns;
-	struct stat read; /* the file that of_file is from */
+	struct stat read; /* state of the file from which of_file was read */
 };
 
 struct users *users_new(void)
@@ -108,7 +109,7 @@ static void read_again(struct users *u, const char *path)
 	}
 	u->read = st;
 	map_deinit_items(&u->of_file);
-	while ((pw = fgetpwent(f)) != NULL) { /* of several with one number the first counts */
+	while ((pw = fgetpwent(f)) != NULL) { /* of several names of a uid the first counts */
 		if (!find(&u->of_file, pw->pw_uid) &&
 		    !keep(&u->of_file, pw->pw_uid, pw->pw_name, 0)) {
 			return;
@@ -143,7 +144,7 @@ bool users_want(struct users *u, uint64_t now_ns, uid_t *ret)
 	return true;
 }
 
-/* An answer that nobody waits for any more is as good as another. */
+/* Also keeps an answer that nobody waits for any more. */
 void users_learn(struct users *u, uint64_t now_ns, uid_t uid, const char *name)
 {
 	if (u->asked_by_ns != 0 && u->wanted[0] == uid) {
@@ -152,12 +153,12 @@ void users_learn(struct users *u, uint64_t now_ns, uid_t uid, const char *name)
 		memmove(u->wanted, u->wanted + 1, u->n_wanted * sizeof(*u->wanted));
 	}
 	if (u->learnt.n == LEARNT_MAX && !find(&u->learnt, uid)) {
-		map_deinit_items(&u->learnt); /* who is still looked up is asked for again */
+		map_deinit_items(&u->learnt); /* names that are still needed are asked for again */
 	}
 	keep(&u->learnt, uid, name, now_ns + (name[0] ? KNOWN_S : NOBODY_S) * CLOCK_NS_PER_S);
 }
 
-/* What was learnt before is shown until there is a new answer. */
+/* Takes an outdated name until there is a new answer. */
 static void name_learnt(struct users *u, uint64_t now_ns, uid_t uid, char *name, size_t size)
 {
 	const struct user *l = find(&u->learnt, uid);

@@ -6,26 +6,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Names of users, for texts only: decisions use numbers. Those of /etc/passwd are known at once.
- * Others are a name service's, which may block and loads code: the supervisor has a process ask it,
- * and until the answer has come, and where there is none, a user is "uid 1000". */
+/* Names of users, for texts only: decisions use uids. Names in /etc/passwd are known at once. Other
+ * names come from a name service, which may block and loads code, so the supervisor starts a
+ * process to ask it. Until the answer has come, or if there is none, a user is called "uid 1000".
+ */
 
 struct users;
 
 struct users *users_new(void); /* NULL: out of memory */
 struct users *users_free(struct users *u);
 
-/* The name of uid, or "uid 1000"; what the file says is at most a second old. */
+/* The name of uid, or "uid 1000"; names from the file are at most a second old. */
 void users_name(struct users *u, uid_t uid, char *name, size_t size);
 
-/* True: the name of *ret is to be asked for; users_learn() is called with the answer. Asks for one
- * at a time. */
+/* True: the caller asks for the name of *ret and calls users_learn() with the answer. Returns one
+ * uid at a time. */
 bool users_want(struct users *u, uint64_t now_ns, uid_t *ret);
 /* Asks the supervisor for a name that is wanted, if there is one. */
 void users_ask(struct users *u, int control);
-/* name "": there is none. */
+/* name "": uid has no name. */
 void users_learn(struct users *u, uint64_t now_ns, uid_t uid, const char *name);
 
-/* The same for another file and a given time, for tests. */
+/* users_name() with another file and a given time, for tests. */
 void users_name_in(struct users *u, const char *path, uint64_t now_ns, uid_t uid, char *name,
 		   size_t size);

@@ -3,8 +3,8 @@
 
 #include <uv.h>
 
-/* A descriptor of ours in the loop, which may be replaced by another at any moment. The handle
- * lives on the heap until libuv has closed it; the owner's struct may go earlier. */
+/* A descriptor that the loop polls; it may be replaced at any time. The handle lives on the heap
+ * until libuv has closed it; the owner's struct may be freed earlier. */
 struct watch {
 	uv_poll_t *poll;
 	int fd; /* -1: nothing is watched */
