@@ -10,19 +10,20 @@
  * apart from the machine's, policy_user()), so a user who opens more connections gets no more of
  * either.
  *
- * Memory: what has no fixed size (incomplete messages, output that is not read, questions that
- * wait, the requests and plans of captures) is charged to the account before it is allocated. What
- * has a fixed size is bounded by its number: connections, captures, processes. All accounts are
- * parts of one quota, but root of the machine's, whom nobody keeps from ending what takes too much.
+ * Memory: data without a fixed size (incomplete messages, unread output, waiting questions, the
+ * requests and plans of captures) is charged to the account before it is allocated. Objects of
+ * fixed size are limited in number: connections, captures, processes. One quota contains all
+ * accounts except that of root of the machine, so that root can always end a capture that takes too
+ * much.
  *
- * Uids are cheap, a container has as many as it likes: so accounts are found through a hash table.
+ * Uids are cheap (a container has any number), so accounts are found by a hash table.
  *
  * Descriptors: closing one may take as long as its sender likes, so it counts until it is really
  * closed, not until the front is done with it. See daemon/front/descriptors.c.
  *
- * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US. Those that
- * have work stand in a row, and who has had a turn goes to its end: so none waits for ever behind
- * its siblings. */
+ * Time: in one round of the loop all connections of a uid together get ACCOUNT_ROUND_US.
+ * Connections that have work are in a list, and a connection that has had a turn goes to its end,
+ * so none waits for ever behind its siblings. */
 
 void accounts_init(struct accounts *all)
 {

@@ -13,8 +13,8 @@
 
 enum {
 	ACCOUNT_BYTES_MAX = 16 << 20,
-	ACCOUNT_ALL_BYTES_MAX = 768 << 20, /* of all users but root of the machine, together */
-	ACCOUNT_HIGH_BYTES = 4 << 20,	   /* above this its connections are read one at a time */
+	ACCOUNT_ALL_BYTES_MAX = 768 << 20, /* of all users together, except root of the machine */
+	ACCOUNT_HIGH_BYTES = 4 << 20, /* above this a user's connections are read one at a time */
 	ACCOUNT_RECEIVED_MAX = 256,
 	ACCOUNT_ROUND_US = 250, /* time in one round of the loop, for all connections of the uid
 				   together */
@@ -23,9 +23,9 @@ enum {
 };
 
 struct account {
-	struct list link; /* among all */
+	struct list link; /* in the list of all accounts */
 	struct list bucket_link;
-	uid_t uid; /* as policy_user() has it */
+	uid_t uid; /* from policy_user() */
 	unsigned refs;
 	unsigned connections; /* connections that are not closed yet */
 	unsigned registered;  /* programs in standby among the connections */
@@ -34,9 +34,10 @@ struct account {
 	bool asking; /* the planner is working on a question of this uid */
 
 	/* The front maintains these: the connections that have work, in the order of their turns;
-	 * and above ACCOUNT_HIGH_BYTES the one that is read, and since when. */
+	 * above ACCOUNT_HIGH_BYTES the only connection that is read, and the time since which it
+	 * is. */
 	struct list ready;
-	struct list run_link; /* among those that have one whose turn it may be */
+	struct list run_link; /* in the list of accounts with a connection whose turn may come */
 	void *reader;
 	uint64_t reader_since_ns;
 };
@@ -44,11 +45,11 @@ struct account {
 struct accounts {
 	struct list all;
 	struct list buckets[ACCOUNT_BUCKETS]; /* by uid */
-	struct quota bytes; /* the quotas of all accounts but root of the machine's are its parts */
+	struct quota bytes; /* parent of all accounts' quotas, except root of the machine's */
 };
 
 void accounts_init(struct accounts *all);
-void accounts_deinit(struct accounts *all); /* frees accounts that are still referred to as well */
+void accounts_deinit(struct accounts *all); /* also frees accounts that still have references */
 
 /* Finds or makes the account of uid; NULL: out of memory. */
 struct account *account_of(struct accounts *all, uid_t uid);
@@ -63,5 +64,5 @@ static inline bool account_is_high(const struct account *a)
 /* "uid 1000", for sentences. */
 const char *account_user(const struct account *a, char text[ACCOUNT_USER_BYTES]);
 
-/* Says why the user gets no more memory. */
+/* Fills r with the reason why the user gets no more memory. */
 void account_refuse(const struct account *a, struct refusal *r);

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* A user with many reservations would keep another one waiting for all of them. So a reservation is
- * put into the queue before those that are further down in their own user's row: the second
- * reservation of a user that has a first one, waiting or held, comes behind everybody's first. Only
- * reservations on a GPU that both reservations want are compared. Of equals the earlier one stays
- * first, so users with one reservation each are served in the order in which they came. Where
- * everybody is let in, one person may have many uids, so a reservation is overtaken at most
+/* A user with many reservations must not keep another user waiting for all of them. So the queue is
+ * ordered by the rank of a reservation among those of its user: a user's second reservation, after
+ * a waiting or held first one, comes behind the first reservation of everybody else. Ranks count
+ * only reservations on a GPU that both compared reservations want. Of equal ranks the earlier
+ * reservation stays first, so users with one reservation each are served in the order of their
+ * requests. One person may have many uids, so a reservation is overtaken at most
  * ARBITER_OVERTAKEN_MAX times. */
 
 void arbiter_init(struct arbiter *a, unsigned max_waiting)
@@ -93,8 +93,8 @@ static struct list *find_position(const struct arbiter *a, const struct reservat
 	return position;
 }
 
-/* The GPUs that a reservation at this position of the queue cannot have: those that are held, and
- * those that reservations before it want. */
+/* The GPUs that a reservation at this position of the queue cannot have: held GPUs, and GPUs that
+ * reservations before it want. */
 static uint64_t taken_before(const struct arbiter *a, const struct list *position)
 {
 	uint64_t taken = a->held;

@@ -5,7 +5,7 @@
  * allows one. Users take turns, and each user's reservations are served first come, first served. A
  * reservation may cover several GPUs and gets all of them at once or none, so two reservations
  * never wait for each other. A reservation that waits for a busy GPU also keeps later reservations
- * off the free GPUs that it needs, so it cannot be overtaken for ever. Pure: no clock, no loop, no
+ * off the free GPUs that it needs, so it is not overtaken for ever. Pure: no clock, no loop, no
  * GPU. */
 
 #include <stdbool.h>
@@ -15,18 +15,18 @@
 #include "proto/base/list.h"
 
 enum {
-	ARBITER_E_BUSY = 1,   /* held by another reservation, and this one does not wait */
+	ARBITER_E_BUSY = 1,   /* another reservation holds a GPU, and this one does not wait */
 	ARBITER_E_FULL = 2,   /* the queue has reached its limit */
 	ARBITER_E_QUEUED = 3, /* not an error: arbiter_next() grants it later */
 
 	ARBITER_OVERTAKEN_MAX =
-		32, /* how many later reservations may be served before a waiting one */
+		32, /* most later reservations that are served before a waiting one */
 };
 
 struct reservation {
 	struct list link; /* in the queue or among the holders */
 	uint64_t gpus;	  /* mask, not 0 */
-	uid_t user;	  /* takes turns with others */
+	uid_t user;	  /* users take turns */
 	enum reservation_state { RESERVATION_IDLE, RESERVATION_WAITING, RESERVATION_HOLDING } state;
 	unsigned overtaken; /* number of later reservations that were served before this one */
 };
@@ -56,7 +56,7 @@ struct reservation *arbiter_next(struct arbiter *a);
 /* The position in the queue: 1 is next; 0: not waiting. */
 unsigned arbiter_position(const struct arbiter *a, const struct reservation *c);
 
-/* Does a reservation wait that wants one of these GPUs? */
+/* Does a waiting reservation want one of these GPUs? */
 bool arbiter_is_waited_for(const struct arbiter *a, uint64_t gpus);
 
 /* The reservation for which c waits, or would wait: the holder of one of its GPUs, else a

@@ -13,25 +13,24 @@
  * meaning, and the action. In every other state the event is too early or too late, and is ignored.
  *
  * The lease: EFFECT_OPEN is queued when the state becomes OPENING. From then on `leased` is true,
- * until the audit line that says how the lease ended is queued. So every lease that is granted ends
- * exactly once in the audit log, whatever ends it. EFFECT_CLOSE takes the counters back at once;
- * the reservation on the GPUs stays until the capture's processes are gone, so that no other
- * capture begins beside them.
+ * until the audit line of the lease's end is queued. So every granted lease ends exactly once in
+ * the audit log, whatever ends it. EFFECT_CLOSE takes the counters back at once; the reservation on
+ * the GPUs stays until the capture's processes are gone, so that no other capture begins beside
+ * them.
  *
- * Free GPUs are given away when the queue of effects is empty. By then the granter has been told to
- * close what ended, so it never sees two leases on a GPU; and when one event ends several captures,
- * none of them gets GPUs because another one ended.
+ * The broker gives free GPUs away when the queue of effects is empty. By then the granter has been
+ * asked to close the ended leases, so it never sees two leases on a GPU. When one event ends
+ * several captures, none of them gets the GPUs of another.
  *
  * Effects live in their capture, which has room for as many as can be queued before they are
- * carried out. So nothing here fails for want of memory but the copy of a text, which is then
- * empty. */
+ * carried out. So only the copy of a text can fail for want of memory, and then the text is empty.
+ */
 
 enum {
-	BROKER_ENDING_S = 10, /* how long a capture that ends waits for its processes */
+	BROKER_ENDING_S = 10, /* longest wait of an ending capture for its processes */
 	BROKER_ABANDONED_S = 2,
 	BROKER_STOPPING_S = 1,
-	BROKER_LAST_S =
-		1, /* what is left of a lease that has lasted lease-max when somebody comes */
+	BROKER_LAST_S = 1, /* rest of a lease past lease-max when somebody begins to wait */
 };
 
 typedef void action(struct broker *b, struct capture *c, const struct event *e);
@@ -128,8 +127,8 @@ static void finish(struct broker *b, struct capture *c)
 	put(b, c, EFFECT_FREE);
 }
 
-/* message and remedy are static or in c's arena. Ends the capture at once when no process is
- * attached, else when the processes have delivered or wait_s is over. */
+/* message and remedy are static or in c's arena. Ends the capture at once if no process is
+ * attached, else when the processes have delivered or wait_s has passed. */
 static void end(struct broker *b, struct capture *c, const struct event *e, int code,
 		const char *message, const char *remedy, unsigned wait_s)
 {
@@ -184,13 +183,13 @@ static void take_back_stalled(struct broker *b, struct capture *c, const struct 
 	}
 }
 
-/* It leases nothing, but tells what runs on a GPU. */
+/* Ends a trace, which leases nothing but shows what runs on a GPU. */
 static void end_trace(struct broker *b, struct capture *c, const struct event *e)
 {
 	const char *why = e->message ? e->message : "";
 	const char *message = arena_printf(&c->arena, "the trace was ended: %s", why);
 
-	c->traces = true; /* one's own began without a line */
+	c->traces = true; /* a trace of the user's own programs began without a line */
 	note_trace_end(b, c, GPUCTR_E_REVOKED, why);
 	end(b, c, e, GPUCTR_E_REVOKED, message ? message : "", text_in(&c->arena, e->remedy),
 	    BROKER_ENDING_S);
@@ -209,7 +208,8 @@ static void withdraw(struct broker *b, struct capture *c, const struct event *e)
 	}
 }
 
-/* The capture is ending for another reason, but its processes must not go on counting. */
+/* Closes the lease of a capture that is already ending for another reason, because its processes
+ * must not go on counting. */
 static void revoke_ending(struct broker *b, struct capture *c, const struct event *e)
 {
 	if (c->leased) {
@@ -261,7 +261,7 @@ static void report_position(struct broker *b, struct capture *c)
 	}
 }
 
-/* Notes since when somebody waits for c's GPUs. */
+/* Notes the time since which somebody waits for c's GPUs. */
 static void note_waited(struct broker *b, struct capture *c, uint64_t now_ns)
 {
 	if (!c->leased || !arbiter_is_waited_for(b->arbiter, c->reservation.gpus)) {
@@ -271,7 +271,8 @@ static void note_waited(struct broker *b, struct capture *c, uint64_t now_ns)
 	}
 }
 
-/* lease-max after its begin, or a moment after they came. */
+/* lease-max after the begin of c's lease, or BROKER_LAST_S after somebody began to wait; the later
+ * of both. */
 uint64_t broker_lease_until_ns(const struct broker *b, const struct capture *c)
 {
 	uint64_t last = c->ready_ns + b->lease_max_ns,
@@ -283,8 +284,7 @@ uint64_t broker_lease_until_ns(const struct broker *b, const struct capture *c)
 	return last > soon ? last : soon;
 }
 
-/* The client of c is told how long it takes, so the leases for whose GPUs it waits are looked at
- * first. */
+/* Updates the leases for whose GPUs c waits, because c's client gets the time until they end. */
 static void note_waited_holders(struct broker *b, const struct capture *c, uint64_t now_ns)
 {
 	list_for_each(l, &b->arbiter->holders) {
@@ -296,7 +296,7 @@ static void note_waited_holders(struct broker *b, const struct capture *c, uint6
 	}
 }
 
-/* The positions of captures behind c have changed. */
+/* Puts c into the queue, and reports their positions to c and to the captures behind it. */
 static void wait_in_queue(struct broker *b, struct capture *c, const struct event *e)
 {
 	c->state = CAPTURE_QUEUED;
@@ -369,7 +369,7 @@ static void give_up(struct broker *b, struct capture *c, const struct event *e)
 	end_with_texts(b, c, e, 0);
 }
 
-/* It never is while nobody waits for its GPUs. */
+/* A lease is never over while nobody waits for its GPUs. */
 static bool lease_is_over(struct broker *b, struct capture *c, uint64_t now_ns)
 {
 	note_waited(b, c, now_ns);
@@ -415,7 +415,8 @@ static void lose_ending(struct broker *b, struct capture *c, const struct event 
 
 /* --- the driver, the machine, the daemon --- */
 
-/* The daemon ends; or the machine has other GPUs now, and what is leased may be anybody's. */
+/* Called when the daemon ends, or when the machine has other GPUs now, so that leased indices may
+ * mean any GPU. */
 static void stop(struct broker *b, struct capture *c, const struct event *e)
 {
 	if (e->code == GPUCTR_E_REVOKED && c->leased) {
@@ -462,8 +463,8 @@ static bool has_registered(const struct capture *c)
 	return false;
 }
 
-/* The client is gone, so nobody would receive what the processes still have. Processes that stay in
- * standby get a moment to say goodbye; otherwise they would be closed and have to register
+/* The client is gone, so nobody would receive the processes' remaining records. Processes that stay
+ * in standby get a moment to say goodbye; otherwise they would be closed and have to register
  * again. */
 static void abandon_ending(struct broker *b, struct capture *c, const struct event *e)
 {
@@ -574,15 +575,15 @@ void broker_handle(struct broker *b, struct capture *c, const struct event *e)
 	}
 }
 
-/* --- who is next --- */
+/* --- the next capture --- */
 
 void broker_wake(struct broker *b)
 {
 	b->released = true;
 }
 
-/* While there is no granter everybody keeps their position. Afterwards clients that still wait are
- * told their position. */
+/* Gives free GPUs to waiting captures, if a granter runs; else all keep their positions. Then
+ * reports its position to each client that still waits. */
 static void give_gpus(struct broker *b, uint64_t now_ns)
 {
 	const struct event given = { .type = EVENT_GPUS, .now_ns = now_ns };

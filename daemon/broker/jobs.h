@@ -25,20 +25,19 @@ struct jobs {
 	uint64_t machine; /* identifies the numbering of GPUs; 0: not known yet */
 };
 
-/* The last statement counts: the new job takes its GPUs from other jobs, and replaces one of the
- * same name. -ENOSPC. */
+/* Adds a job. It takes its GPUs from other jobs, and replaces a job of the same name. -ENOSPC. */
 int jobs_begin(struct jobs *j, const struct job *job);
 
 /* Removes the job; false: there is none of this name. */
 bool jobs_end(struct jobs *j, const char *name);
 
-/* Removes the jobs whose time is over; false: there is none. */
+/* Removes the jobs whose time has run out; false: there is none. */
 bool jobs_expire(struct jobs *j, uint64_t now_ns);
 
 /* The job of this name, borrowed; NULL: there is none. */
 const struct job *jobs_find(const struct jobs *j, const char *name);
 
-/* The GPUs that belonged to another job, or to none, before. */
+/* The GPUs whose job, or none, is now different from before. */
 uint64_t jobs_changed_gpus(const struct jobs *before, const struct jobs *now);
 
 /* The job that owns gpu, borrowed; NULL: none. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Decides who may measure what. By default nobody: root and the daemon's own user may measure every
- * GPU, everybody else needs to be named or to be in a named group, and a group with a rule of its
- * own admits its members to the GPUs of that rule only. Several admissions add up. Identity is what
- * the kernel said when the peer connected. Pure: no clock, no loop, no lookup of names. */
+/* Decides which users may measure which GPUs. Root and the daemon's own user may measure every GPU.
+ * Everybody else must be named or be in a named group. A group with its own rule admits its members
+ * only to the GPUs of that rule. Several admissions add up. The identity is from the kernel at the
+ * time of connect. Pure: no clock, no loop, no lookup of names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,15 +36,15 @@ struct policy_rule {
 };
 
 struct policy {
-	struct policy_names allow;   /* may measure, on every GPU */
+	struct policy_names allow;   /* may measure every GPU */
 	struct policy_names monitor; /* may see the counts of all users together; may not measure */
 	struct policy_names device;  /* may also have objects that count the whole GPU */
 	struct policy_names operators;
 	bool operator_captures; /* operators and root may capture programs of other users */
 	struct policy_rule rules[POLICY_RULES_MAX];
 	size_t n_rules;
-	bool job_owners; /* the owner of a job may measure its GPUs without being named */
-	char groups_text[POLICY_TEXT_BYTES]; /* names of the groups that admit, for refusals */
+	bool job_owners; /* owners of jobs may measure the job's GPUs without being named */
+	char groups_text[POLICY_TEXT_BYTES]; /* names of the admitting groups, for refusals */
 };
 
 struct credentials {
@@ -58,8 +58,8 @@ struct credentials {
 	size_t n_groups;
 };
 
-/* The number under which a user's quotas and turns are kept. Root of a container is not the
- * machine's root, and takes nothing from it: it is counted under a number that no user has. */
+/* The uid by which a user's quotas and turns are counted. Root of a container is not the machine's
+ * root, so it is counted by a uid that no user has. */
 #define POLICY_CONTAINER_ROOT ((uid_t)-1)
 
 static inline uid_t policy_user(uid_t uid, bool host_root)
@@ -74,9 +74,9 @@ bool policy_allows(const struct policy *p, const struct credentials *c, struct r
 bool policy_allows_gpu(const struct policy *p, const struct credentials *c, size_t index,
 		       const char *uuid);
 
-/* The one group whose members alone p lets in, beside root and the daemon's user. False: p lets in
- * others as well, users by name, members of a second group, owners of jobs, or programs that
- * operators capture. With nobody let in *ret is -1, which is no group. */
+/* Gets the group if p lets in only its members, root and the daemon's user. False: p also lets in
+ * others: named users, members of a second group, owners of jobs, or programs that operators
+ * capture. If p lets in nobody else, *ret is -1, which is no group. */
 bool policy_is_one_group(const struct policy *p, gid_t *ret);
 
 /* May c see the counts of all users together? */

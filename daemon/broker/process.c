@@ -7,9 +7,9 @@
 
 #include "daemon/broker/capture.h"
 
-/* Ten thousand processes may wait, and one capture may name a thousand of them. So they are found
- * by number through a hash table, and one that waits holds this struct and its labels in one piece,
- * no more. Its labels are shown to users; nothing is decided by them. */
+/* Ten thousand processes may wait, and one capture may name a thousand of them. So a hash table
+ * finds them by number, and a waiting process holds only this struct and one block with its labels.
+ * Labels are shown to users; no decision depends on them. */
 
 void processes_init(struct processes *all)
 {
@@ -99,7 +99,7 @@ static char *append(char *at, const char *text)
 	return at + n;
 }
 
-/* The labels one after the other, then the cgroup, in one piece. */
+/* Stores the labels and then the cgroup in one block. */
 static int keep_texts(struct process *p, struct account *payer, const struct wire_strings *labels,
 		      const char *cgroup)
 {

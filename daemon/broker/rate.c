@@ -5,8 +5,8 @@
 
 #include "proto/base/clock.h"
 
-/* The bucket of uid. If all buckets are used, uid gets the fullest one, with which the least is
- * forgotten. */
+/* The bucket of uid. If all buckets are in use, uid takes over the fullest one, which limits its
+ * user least. */
 static struct rate_bucket *find_bucket(struct rate *r, uid_t uid)
 {
 	struct rate_bucket *fullest = &r->buckets[0];

@@ -45,10 +45,10 @@ static bool check_number(struct call *c, uint32_t object)
 	return c->error == 0;
 }
 
-/* The numbers do not say which GPU is meant, but the driver knows whose subdevice the parent is.
- * Between two calls the program can replace the parent by another object of that number. So the
- * driver is asked before and after the allocation: freeing a subdevice frees what is below it, so
- * an object that still exists has the parent that was checked. */
+/* The numbers of a request do not name a GPU, but the driver knows to which GPU the parent belongs.
+ * Between two calls the program can replace the parent by another object with the same number. So
+ * the thread asks the driver before and after the allocation: freeing a subdevice frees the objects
+ * below it, so an object that still exists has the parent that was checked. */
 static void allocate(struct call *c)
 {
 	uint32_t object = c->object;

@@ -24,7 +24,8 @@ static bool has_ended(const struct caller *p)
 	return poll(&fd, 1, 0) != 0;
 }
 
-/* A number is given to another process only when its own has ended, which its pidfd tells. */
+/* The caller with this pid. The kernel reuses a pid only after its process has ended, and the pidfd
+ * shows that end. */
 static struct caller *find(struct callers *s, uint32_t pid)
 {
 	list_for_each(i, &s->watched) {

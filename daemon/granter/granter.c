@@ -17,34 +17,34 @@
 #include "daemon/granter/leases.h"
 #include "proto/nvidia/rm.h"
 
-/* The one process that performs the privileged act. It believes nothing of the front that it can
- * check itself. A lease covers GPUs that no other lease covers (by their names) and belongs to one
- * uid. Only allocations of one class reach the driver, for an RM client of the caller's own file,
- * or for the whole device if the lease was opened for that, and only below a subdevice of a GPU of
- * the lease (call.c).
+/* The only process that has the driver open its counters. It checks every statement of the front
+ * that it can check itself. A lease belongs to one uid and covers GPUs, compared by their names,
+ * that no other lease covers. Only allocations of one class reach the driver, for an RM client of
+ * the caller's own file, or for the whole device if the lease was opened for that, and only below a
+ * subdevice of a GPU of the lease (call.c).
  *
- * For every object a duplicate of the caller's descriptor is kept, because only the file on which
- * an RM client was made can free the object again. A kept descriptor also keeps a dead process's
- * GPU memory, so its process is watched (callers.c). When that has ended its objects are freed and
- * the descriptors dropped; without the free an object would stay for whoever shares the file, a
- * parent for example.
+ * For every object the granter keeps a duplicate of the caller's descriptor, because only the file
+ * on which an RM client was made can free the object again. A kept descriptor also keeps a dead
+ * process's GPU memory, so the granter watches the process (callers.c). When the process has ended,
+ * the granter frees its objects and closes the descriptors; without the free an object would stay
+ * for any other process that shares the file, a parent for example.
  *
- * The front alone ends a lease while it runs. When it goes away or says nothing for fifteen seconds
- * (it pings every five) this process frees every object and ends: no lease outlives the process
- * that answers for it. While the front does not read its replies, nothing is read from it, so that
- * no send waits, and the front counts as silent.
+ * While the front runs, only the front ends a lease. When it exits or is silent for fifteen seconds
+ * (it pings every five), the granter frees every object and exits: no lease outlives the front that
+ * is responsible for it. While the front does not read its replies, the granter reads nothing from
+ * it, so that no send waits, and the front counts as silent.
  *
  * This thread checks, decides and watches the time, and makes no call that can block. The threads
  * (thread.c) call the driver, one thread for each lease (leases.c). */
 
 struct granter {
 	int link;
-	bool crowded;	    /* the front has many replies to read before it is read from */
-	uint64_t period_ns; /* when the present period of GRANTER_SILENCE_NS is over ... */
-	unsigned silences;  /* ... and how many before it were without a packet of the front */
+	bool crowded; /* the front has to read many replies before the granter reads from it */
+	uint64_t period_ns; /* end of the present period of GRANTER_SILENCE_NS */
+	unsigned silences;  /* number of periods before it without a packet of the front */
 	struct leases leases;
 	struct pollfd polls[2 + CALLERS];
-	struct caller *polled[2 + CALLERS]; /* of each entry of polls */
+	struct caller *polled[2 + CALLERS]; /* caller of each entry of polls */
 };
 
 static int handle_open(struct granter *g, const struct granter_request *q)
@@ -55,15 +55,16 @@ static int handle_open(struct granter *g, const struct granter_request *q)
 	return lease_open(&g->leases, q);
 }
 
-/* In place of a 0 the driver makes up a number, by which nobody here could free the object. */
+/* The driver replaces a 0 by a number of its choice, which the granter would not know and could not
+ * free. */
 static bool has_all_numbers(const struct granter_request *q)
 {
 	return q->root != 0 && q->parent != 0 && q->object != 0;
 }
 
-/* Only the driver can tell that the asking client was made on this file, and which GPU its numbers
- * mean: the thread asks it. The
- * target may be another client of the same process, as CUPTI does it. */
+/* Only the driver knows whether the asking client was made on this file, and which GPU its numbers
+ * mean: the thread asks it. The target may be another client of the same process; CUPTI uses one.
+ */
 static int validate_alloc(const struct lease *l, const struct granter_request *q, int fd)
 {
 	if (!l || l->uid != q->uid) {
@@ -72,7 +73,7 @@ static int validate_alloc(const struct lease *l, const struct granter_request *q
 	if (!has_all_numbers(q)) {
 		return -EINVAL;
 	}
-	/* The whole device is two zeros. */
+	/* Two zeros mean the whole device. */
 	if (q->object_class != RM_CLASS_PROFILER_DEVICE ||
 	    (q->client_target == 0 && (q->context_target != 0 || !l->device))) {
 		return -EPERM;
@@ -112,7 +113,7 @@ static int handle_request(struct granter *g, const struct granter_request *q, in
 	}
 }
 
-/* --- a front that says nothing --- */
+/* --- a silent front --- */
 
 static void begin_period(struct granter *g, unsigned silences)
 {
@@ -120,7 +121,8 @@ static void begin_period(struct granter *g, unsigned silences)
 	g->period_ns = clock_now_ns() + GRANTER_SILENCE_NS;
 }
 
-/* -ETIMEDOUT: the front has been silent for too long. Nobody wakes up for that without a lease. */
+/* -ETIMEDOUT: the front has been silent for too long. Without a lease the granter does not wake up
+ * for that. */
 static int listen_to_front(struct granter *g)
 {
 	if (clock_now_ns() >= g->period_ns) {
@@ -132,8 +134,8 @@ static int listen_to_front(struct granter *g)
 /* --- the loop --- */
 
 /* Anything malformed is fatal: the front is our own code, so a malformed packet means that it is no
- * longer ours. Descriptors that could not be received, or were too many, are no reason to end: they
- * spoil only their own request, and the leases of others have nothing to do with it. */
+ * longer ours. Descriptors that could not be received, or were too many, are not fatal: only their
+ * own request fails, and leases of others go on. */
 static int serve_one(struct granter *g)
 {
 	struct granter_request q;
@@ -143,7 +145,7 @@ static int serve_one(struct granter *g)
 	int r = 0;
 
 	if (n == -EAGAIN) {
-		return 0; /* it has only read */
+		return 0; /* the front has only read replies */
 	}
 	if (n == -EBADMSG) { /* the descriptors could not be received; the packet is whole */
 		r = -EBADMSG;
@@ -168,7 +170,7 @@ static int serve_one(struct granter *g)
 	return 0;
 }
 
-/* Rounded up, so that it never wakes too early. */
+/* Rounded up, so that poll() never wakes too early. */
 static int next_timeout_ms(const struct granter *g)
 {
 	uint64_t now = clock_now_ns(), next = leases_next_ns(&g->leases);
@@ -217,8 +219,8 @@ static int wait_once(struct granter *g)
 	return 0;
 }
 
-/* Linux lets a Unix socket be written to while at most a quarter of its buffer is in use. What the
- * leases report usually fits into the rest. */
+/* Linux reports a Unix socket as writable while at most a quarter of its buffer is in use. The
+ * replies of the leases usually fit into the rest. */
 static bool has_room(int link)
 {
 	struct pollfd p = { link, POLLOUT, 0 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the front may ask of the granter: fixed structs, each one packet of a SOCK_SEQPACKET pair. A
- * request that needs the driver (an object, the end of a lease, the next lease after it) is
- * answered when the driver has answered, or with -ETIMEDOUT after GRANTER_HUNG_NS; every other
- * request at once. */
+/* Requests of the front to the granter: fixed structs, each one packet of a SOCK_SEQPACKET pair.
+ * The granter answers a request that needs the driver (an object, the end of a lease, the next
+ * lease after it) when the driver has answered, or with -ETIMEDOUT after GRANTER_HUNG_NS. It
+ * answers every other request at once. */
 
 #include <stdint.h>
 
@@ -29,14 +29,14 @@ enum {
 
 #define GRANTER_HUNG_NS (UINT64_C(5) * 1000000000) /* the longest that a driver call may take */
 
-/* Of so many periods without a packet of the front the granter ends every lease. It counts periods
- * and compares no times, because after a pause of the whole machine, which is one long period, the
- * front is as late as the granter. */
+/* After this many periods without a packet of the front the granter ends every lease. It counts
+ * periods instead of comparing times, because a pause of the whole machine, which delays the front
+ * too, then counts as one period. */
 #define GRANTER_SILENCE_NS (UINT64_C(5) * 1000000000)
 enum { GRANTER_SILENCES = 3 };
 
 struct granter_request {
-	uint32_t size; /* of this struct */
+	uint32_t size; /* size of this struct */
 	uint32_t op;
 	uint64_t id; /* chosen by the front, returned in the reply */
 	uint64_t lease;
@@ -46,7 +46,7 @@ struct granter_request {
 	uint32_t client_target, context_target;
 	uint32_t device;		       /* 1: objects of the lease may count the whole GPU */
 	uint32_t unused;		       /* 0 */
-	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of the GPUs whose bits are set in gpus */
+	struct rm_gpu names[GRANTER_GPUS_MAX]; /* names of the GPUs whose bits are set in gpus */
 };
 
 struct granter_reply {
@@ -55,7 +55,7 @@ struct granter_reply {
 	uint64_t id;
 	uint64_t lease;
 	int32_t error;	 /* 0, or a negative errno of the check that failed */
-	uint32_t status; /* of the driver */
+	uint32_t status; /* status of the driver */
 	uint64_t gpus;	 /* in events: the GPUs of the lease */
 };
 

@@ -10,15 +10,15 @@
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 
-/* Every call of the driver for a lease, freeing and closing included, is made by the lease's own
- * thread, one call after the other: lease i of the table has thread i. Leases share no GPU and need
- * at least one, so there are enough threads, and a driver that hangs on one GPU holds up one lease.
- * When a lease covers several GPUs one cannot see on which of them the driver hangs, because the
- * numbers of an object do not say.
+/* The lease's own thread makes every driver call for a lease, freeing and closing included, one
+ * call after the other: lease i of the table has thread i. Leases share no GPU and need at least
+ * one, so there are enough threads, and a driver that hangs on one GPU delays only one lease. When
+ * a lease covers several GPUs, the granter cannot find out on which one the driver hangs, because
+ * the numbers of an object do not name a GPU.
  *
  * A lease whose driver call takes too long ends, and its pending requests are answered; but its
  * GPUs stay taken until the call has returned and its objects are freed. A lease is over, and the
- * next one on its GPUs opens, only when nothing of it is left. */
+ * next one on its GPUs opens, only when all its objects are gone. */
 
 void leases_init(struct leases *s, int link)
 {
@@ -91,7 +91,8 @@ static void object_set_state(struct leases *s, struct lease *l, struct object *o
 	}
 }
 
-/* Nobody wants it any more: what the driver has made, or is just asked for, is to be freed. */
+/* Called when nobody wants o any more. An object that the driver has made, or is making now, is to
+ * be freed. */
 static void object_give_up(struct leases *s, struct lease *l, struct object *o)
 {
 	bool is_made = o->state != OBJECT_GONE && (o->state != OBJECT_ASKED || o == l->busy);
@@ -139,15 +140,15 @@ static void give(struct leases *s, struct lease *l, struct object *o)
 	thread_give((unsigned)(l - s->all), &call);
 }
 
-/* How much it matters that o is done before the others of a lease that ends. */
+/* The priority of o among the objects of a lease that ends; higher is first. */
 static int urgency(const struct object *o)
 {
 	return o->state == OBJECT_HELD ? 2 : o->state != OBJECT_GONE;
 }
 
-/* The first that came; of a lease that ends the last that came, of those that are held if there are
- * any. CUPTI has freed most of the older ones itself, and this process may be killed before a slow
- * driver has freed them all: what counts is freed first. */
+/* The next object for the thread: the oldest; in a lease that ends, the newest, held ones first.
+ * CUPTI has freed most older objects itself, and this process may be killed before a slow driver
+ * has freed all, so objects that still count are freed first. */
 static struct object *find_due(const struct lease *l)
 {
 	struct object *due = NULL;
@@ -192,9 +193,9 @@ static struct object *oldest_held(const struct lease *l)
 	return NULL;
 }
 
-/* The lease that loses an object when there is no place left for one of l: one that is ending and
- * is to lose all of them, or the one with most; l itself, if none has more. So nobody can use up
- * the places of others. */
+/* The lease that loses an object when there is no place left for one of l: a lease that is ending,
+ * which loses all anyway, or the lease with most objects; l itself, if none has more. So nobody can
+ * use up the places of others. */
 static struct lease *find_giver(struct leases *s, struct lease *l)
 {
 	struct lease *giver = l;
@@ -212,16 +213,16 @@ static struct lease *find_giver(struct leases *s, struct lease *l)
 	return giver;
 }
 
-/* CUPTI frees most of its objects itself, which cannot be seen here. So a lease that has reached
- * its limit, or the largest one when all together have reached theirs, loses its oldest object.
- * Freeing it fails harmlessly if CUPTI has freed it already. */
+/* CUPTI frees most of its objects itself, which the granter cannot see. So a lease at its limit
+ * loses its oldest object. When all leases together are at theirs, the largest lease does. Freeing
+ * it fails harmlessly if CUPTI has freed it already. */
 static bool make_room(struct leases *s, struct lease *l)
 {
 	bool is_small = l->n_objects < GRANTER_OBJECTS_PER_LEASE_MAX;
 	struct lease *giver;
 	struct object *o;
 
-	/* Processes that end faster than the driver frees what they had. */
+	/* Processes have ended faster than the driver frees their objects. */
 	if (l->n_slots == SLOTS_PER_LEASE_MAX || list_is_empty(&s->unused)) {
 		return false;
 	}
@@ -271,8 +272,8 @@ int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q
 	return 0;
 }
 
-/* The file on which its objects were made may be another process's as well: a fork, or whoever was
- * sent it. So the end of the process is not their end. */
+/* Frees p's objects, because they may survive p: another process, a fork or one that p has sent it
+ * to, may share the file on which they were made. */
 static void forget_caller_of(struct leases *s, struct lease *l, const struct caller *p)
 {
 	list_for_each(i, &l->objects) {
@@ -302,8 +303,8 @@ static bool is_wanted(const struct lease *l)
 	return l->state == LEASE_OPENING || l->state == LEASE_OPEN;
 }
 
-/* Do they have a GPU in common? The bits are the front's, and say only how it counts the GPUs: the
- * driver knows them by their names. */
+/* Do a and b have a GPU in common? Bits are only the front's numbering of GPUs, so this compares
+ * the names too, which the driver knows. */
 static bool share_gpu(const struct lease *a, const struct lease *b)
 {
 	for (unsigned i = 0; i < b->n_names; i++) {
@@ -314,7 +315,7 @@ static bool share_gpu(const struct lease *a, const struct lease *b)
 	return (a->gpus & b->gpus) != 0;
 }
 
-/* The lease that is ending on a GPU of the wanted one; NULL: none. Prefers one that is hung. */
+/* The lease that is ending on a GPU of the wanted one; NULL: none. Prefers a hung lease. */
 static const struct lease *find_ending(const struct leases *s, const struct lease *wanted)
 {
 	const struct lease *found = NULL;
@@ -329,7 +330,7 @@ static const struct lease *find_ending(const struct leases *s, const struct leas
 	return found;
 }
 
-/* Opens l, refuses it, or lets it wait. */
+/* Opens l, refuses l, or lets l wait. */
 static void try_open(struct leases *s, struct lease *l)
 {
 	const struct lease *before = find_ending(s, l);
@@ -392,7 +393,7 @@ int lease_open(struct leases *s, const struct granter_request *q)
 	return 0;
 }
 
-/* Nothing is left of l: frees its slot. */
+/* Called when l has no object left: frees its slot. */
 static void lease_finish(struct leases *s, struct lease *l)
 {
 	if (l->close_to_answer) {
@@ -405,7 +406,7 @@ static void lease_finish(struct leases *s, struct lease *l)
 	open_waiting(s);
 }
 
-/* error is the answer to requests that wait for an object. */
+/* Requests that wait for an object are answered with error. */
 static void lease_end(struct leases *s, struct lease *l, int error)
 {
 	l->state = LEASE_ENDING;
@@ -441,8 +442,8 @@ int lease_close(struct leases *s, const struct granter_request *q)
 
 /* --- results of the threads --- */
 
-/* Does the object not exist any more after this free? CUPTI may have freed it itself, and a program
- * that ends its whole client. */
+/* Is the object gone after this free? CUPTI may have freed it before, or the program may have freed
+ * its whole client. */
 static bool has_freed(const struct call *e)
 {
 	return e->error == 0 &&
@@ -457,7 +458,7 @@ static void complete(struct leases *s, struct lease *l, const struct call *e)
 	l->busy = NULL;
 	if (call_has_allocated(e)) {
 		answer_object(s, l, o, 0, RM_STATUS_OK);
-		if (o->state == OBJECT_ASKED) { /* else its process has ended in the meantime */
+		if (o->state == OBJECT_ASKED) { /* else its process has ended meanwhile */
 			o->state = OBJECT_HELD;
 		}
 	} else {

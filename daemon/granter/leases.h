@@ -8,9 +8,9 @@
 #include "daemon/granter/granter.h"
 #include "daemon/granter/thread.h"
 
-/* Replies that wait until the front reads. While some wait nothing is read from the front, so their
- * number is bounded: an answer for each object that was asked for, and for each lease that it is
- * open, over, hung, and back. */
+/* Replies that wait until the front reads. While some wait, the granter reads nothing from the
+ * front, so their number is bounded: an answer for each requested object, and for each lease the
+ * reports of its opening, end, hang, and return. */
 
 enum { OUTBOX_MAX = GRANTER_OBJECTS_MAX + 6 * GRANTER_LEASES_MAX };
 
@@ -24,7 +24,7 @@ struct outbox {
 void outbox_init(struct outbox *o, int link);
 void outbox_say(struct outbox *o, const struct granter_reply *p);
 
-/* Sends what waits, as far as there is room. */
+/* Sends waiting replies, as far as there is room. */
 void outbox_flush(struct outbox *o);
 
 static inline bool outbox_is_empty(const struct outbox *o)
@@ -32,10 +32,10 @@ static inline bool outbox_is_empty(const struct outbox *o)
 	return o->n == 0;
 }
 
-/* The processes for whom objects were made, each watched by one pidfd, however many it has: what is
- * polled grows with the programs that are measured, and not with what they ask for. */
+/* The processes for which objects were made. One pidfd watches each process, so the number of
+ * polled descriptors depends on the number of programs and not of objects. */
 
-enum { CALLERS = 2 * GRANTER_OBJECTS_MAX }; /* one for each object, if it comes to that */
+enum { CALLERS = 2 * GRANTER_OBJECTS_MAX }; /* at most one for each object */
 
 struct caller {
 	struct list link; /* in the list of watched callers, or of unused ones */
@@ -55,55 +55,55 @@ void callers_init(struct callers *s);
  * none, -ENOSPC, or what pidfd_open() says. */
 int caller_add(struct callers *s, uint32_t pid, struct caller **ret);
 
-/* Counts one object less; a process without objects is no longer watched. p may be NULL. */
+/* Counts one object less; stops watching a process without objects. p may be NULL. */
 void caller_release(struct callers *s, struct caller *p);
 
-/* The leases, the objects that were made under them, and what is left to do for each. */
+/* The leases, the objects that were made under them, and the next step for each. */
 
-/* A lease first waits until earlier ones on its GPUs have ended. Then it is open. While it ends no
- * object is allocated under it, and those that it has are freed. */
+/* A lease first waits until earlier ones on its GPUs have ended. Then it is open. While it ends, no
+ * object is allocated under it, and its objects are freed. */
 enum lease_state { LEASE_FREE, LEASE_OPENING, LEASE_OPEN, LEASE_ENDING };
 
 enum object_state {
 	OBJECT_ASKED, /* not yet allocated */
 	OBJECT_HELD,
-	OBJECT_UNWANTED, /* to be freed: its process has ended, or there are too many */
+	OBJECT_UNWANTED, /* to be freed: its process has ended, or there are too many objects */
 	OBJECT_GONE,	 /* to be closed: it was never made */
 };
 
 struct object {
 	struct list link; /* among the objects of its lease, oldest first, or among the free ones */
 	enum object_state state;
-	uint64_t request; /* the request for it; 0 or answered: nothing to answer */
+	uint64_t request; /* id of the request for it; 0: answered, or needs no answer */
 	bool answered;
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
 	int fd;
-	struct caller *caller; /* NULL: it has ended */
+	struct caller *caller; /* NULL: the process has ended */
 };
 
 struct lease {
 	enum lease_state state;
 	uint64_t id;
 	uint64_t gpus;
-	struct rm_gpu names[GRANTER_GPUS_MAX]; /* of these */
+	struct rm_gpu names[GRANTER_GPUS_MAX]; /* number of names */
 	unsigned n_names;
 	uint32_t uid;
-	bool device;	      /* may have objects without a target client */
-	uint64_t request;     /* the request to open or to close it */
-	bool close_to_answer; /* which has no answer yet */
+	bool device;	      /* objects without a target client are allowed */
+	uint64_t request;     /* id of the request to open or close the lease */
+	bool close_to_answer; /* the request to close has no answer yet */
 
 	struct list objects;
-	unsigned n_slots;    /* all of these */
-	unsigned n_objects;  /* of these: asked for or held */
+	unsigned n_slots;    /* number of objects in the list */
+	unsigned n_objects;  /* number of objects that are asked for or held */
 	struct object *busy; /* the object that its thread works on */
 	uint64_t busy_since_ns;
 	bool stuck; /* the thread has been busy for so long that the driver hangs */
-	bool hung;  /* the front was told that the driver hangs */
+	bool hung;  /* the hang was reported to the front */
 };
 
-/* Objects that are asked for or held, and as many that wait for their lease's thread, to be freed
- * or closed. */
+/* Room for all objects that are asked for or held, and for as many that wait for their lease's
+ * thread to free or close them. */
 enum {
 	OBJECTS = 2 * GRANTER_OBJECTS_MAX,
 	SLOTS_PER_LEASE_MAX = 2 * GRANTER_OBJECTS_PER_LEASE_MAX,
@@ -120,7 +120,7 @@ struct leases {
 
 void leases_init(struct leases *s, int link);
 
-/* An open lease, or NULL. */
+/* The open lease with this id; NULL: none. */
 struct lease *lease_find(struct leases *s, uint64_t id);
 
 /* 0: the lease is open, or will be, and the answer to q follows. */
@@ -129,11 +129,11 @@ int lease_open(struct leases *s, const struct granter_request *q);
 /* The answer to q follows. -ENOENT. */
 int lease_close(struct leases *s, const struct granter_request *q);
 
-/* Asks for the object of q, which its process is to use; fd is consumed on success, and the answer
- * follows. -ENOSPC, -ESRCH. */
+/* Requests the object of q for its process; fd is consumed on success, and the answer follows.
+ * -ENOSPC, -ESRCH. */
 int lease_ask(struct leases *s, struct lease *l, const struct granter_request *q, int *fd);
 
-/* p has ended, and is not watched any more; what was made for it is freed. */
+/* Called when p has ended: stops watching p and frees its objects. */
 void leases_forget_caller(struct leases *s, struct caller *p);
 
 /* Takes the results of the threads. */
@@ -142,10 +142,10 @@ void leases_collect(struct leases *s);
 /* Ends and reports leases whose driver call hangs. */
 void leases_tick(struct leases *s, uint64_t now_ns);
 
-/* When leases_tick() has something to do; UINT64_MAX: never. */
+/* Time of the next work for leases_tick(); UINT64_MAX: none. */
 uint64_t leases_next_ns(const struct leases *s);
 
-/* Is a lease open, or waiting to be? */
+/* Is a lease open, or waiting to open? */
 bool leases_are_wanted(const struct leases *s);
 
 /* Ends all leases. leases_are_ending() is true until they have ended, except where the driver

@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A call belongs to the loop until it is given, to the thread until it is done, and then to the
- * loop again. All are started before the filter, which forbids clone(); a thread that waits
- * costs a few pages. Threads share nothing but the descriptor that wakes the loop. */
+/* A call belongs to the loop until thread_give(), to the thread until it is done, and then to the
+ * loop again. All threads are started before the filter, which forbids clone(); a waiting thread
+ * costs a few pages. Threads share only the descriptor that wakes the loop. */
 
 enum { STACK_BYTES = 256 << 10 };
 
@@ -26,8 +26,8 @@ static struct {
 	int done; /* an eventfd */
 } threads = { .done = -1 };
 
-/* Without this wake-up the loop would take the call for one that hangs, for ever. So when it
- * fails the process ends, and is replaced. */
+/* Without this wake-up the loop would believe for ever that the call hangs. So when the wake-up
+ * fails, the process ends, and the supervisor replaces it. */
 static void wake_loop(void)
 {
 	static const uint64_t one = 1;
@@ -68,8 +68,8 @@ static int start_all(const pthread_attr_t *attributes)
 			return -r;
 		}
 	}
-	/* Waits until the threads run: starting makes libc call what the filter may forbid a moment
-	 * later. */
+	/* Waits until the threads run: while they start, libc makes system calls that the filter
+	 * forbids later. */
 	for (unsigned i = 0; i < THREADS; i++) {
 		while (sem_wait(&threads.running) < 0 && errno == EINTR) {
 		}

@@ -6,13 +6,13 @@
 #include "proto/nvidia/rm.h"
 #include "daemon/granter/granter.h"
 
-/* One thing that a thread does: a call that may have to wait for the driver. */
+/* A task of a thread: a call that may have to wait for the driver. */
 
 enum call_act {
-	CALL_ALLOC, /* allocate the object, if the client was made on the file and the GPU is one
-			 of these; close the file unless that worked */
+	CALL_ALLOC, /* allocate the object, if the client was made on the file and the GPU is one of
+		       gpus; close the file unless it was allocated */
 	CALL_FREE,  /* free the object, and close the file */
-	CALL_CLOSE, /* close the file alone: the driver was not asked for the object */
+	CALL_CLOSE, /* only close the file: the driver was not asked for the object */
 };
 
 struct call {
@@ -20,21 +20,21 @@ struct call {
 	int fd; /* consumed, unless an allocation worked */
 	uint32_t root, parent, object;
 	struct rm_profiler_parameters parameters;
-	const struct rm_gpu *gpus; /* borrowed until it is done */
+	const struct rm_gpu *gpus; /* borrowed until the call is done */
 	unsigned n_gpus;
 
 	int error; /* the result, as in rm.h; -EPERM: the client was not made on the file; -EXDEV:
 		      the object would be of another GPU; -EPROTO: the driver gave it another
 		      number */
-	uint32_t status; /* of the driver */
+	uint32_t status; /* status of the driver */
 };
 
 void call_do(struct call *c);
 
-/* Is gpu one of these n? One without a name, which is all zeros, is nobody's. */
+/* Is gpu one of these n? A GPU without a name, all zeros, never is. */
 bool call_names(const struct rm_gpu *gpus, unsigned n, const struct rm_gpu *gpu);
 
-/* Did it allocate its object? */
+/* Did the call allocate its object? */
 static inline bool call_has_allocated(const struct call *c)
 {
 	return c->act == CALL_ALLOC && c->error == 0 && c->status == RM_STATUS_OK;
@@ -52,8 +52,8 @@ int threads_start(void);
 int threads_fd(void);
 void threads_acknowledge(void);
 
-/* Gives a call to a thread that has none. */
+/* Gives a call to an idle thread. */
 void thread_give(unsigned thread, const struct call *call);
 
-/* True when the call is done: *ret is the call with its result, and the thread has none. */
+/* True when the call is done: *ret is the call with its result, and the thread is idle again. */
 bool thread_take(unsigned thread, struct call *ret);
