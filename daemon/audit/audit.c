@@ -23,7 +23,7 @@
 /* A line is one write(2) to a file opened for appending, so that lines never mix and a reader sees
  * whole ones. It is written synchronously because a grant waits for it. */
 
-enum { REFUSALS_OF_EACH = 60, REFUSALS_OF_ALL = 600 }; /* a minute */
+enum { REFUSALS_OF_EACH = 60, REFUSALS_OF_ALL = 600 }; /* refusals a minute */
 
 /* A message id never changes: administrators filter by it. */
 static const struct {
@@ -73,12 +73,12 @@ static void note_error(struct audit *a, int error)
 	}
 }
 
-/* --- what a line says --- */
+/* --- the fields of a line --- */
 
 enum kind { TEXT, NUMBER, COUNT, LIST };
 
-/* By its name in the file; in the journal it is in capitals behind GPUCTR_. The file leaves out
- * empty texts and lists, and counts that are 0. */
+/* A field has this name in the file; in the journal the name is in capitals behind GPUCTR_. The
+ * file leaves out empty texts and lists, and counts that are 0. */
 struct field {
 	const char *name;
 	enum kind kind;
@@ -169,8 +169,8 @@ void audit_set_file(struct audit *a, bool wants_file, int fd)
 	a->wants_file = wants_file;
 	a->fd = fd;
 	a->torn = false;
-	/* A file that could not be opened is logged now, before it makes the first refusal. Any
-	 * other error is over with the next line that can be written. */
+	/* Logs now that the file could not be opened, before that causes the first refusal. Any
+	 * other error ends with the next line that is written. */
 	if (wants_file && fd < 0) {
 		note_error(a, -EBADF);
 	} else if (a->error == -EBADF) {
@@ -280,7 +280,7 @@ static void format_message(const struct audit_line *l, char *text, size_t size)
 	utf8_replace_unsafe(text);
 }
 
-/* The fields of an entry, one behind the other. */
+/* The text of an entry, and its fields within the text. */
 struct entry {
 	struct buf *text;
 	size_t begins[FIELDS + 4], n;
@@ -365,7 +365,7 @@ static bool takes_refusal(struct audit *a, struct audit_line *l)
 		return false;
 	}
 	if (!rate_take_from(&limit->all, REFUSALS_OF_ALL, now_ns, &l->missed_others)) {
-		limit->all.missed += l->missed; /* this line would have reported the loss */
+		limit->all.missed += l->missed; /* the line with this number is left out too */
 		return false;
 	}
 	l->missed_others += limit->each.forgotten;
@@ -381,7 +381,7 @@ bool audit_takes(struct audit *a, struct audit_line *l)
 	return !is_refusal || takes_refusal(a, l);
 }
 
-/* Without a journal people read the text. */
+/* Without a journal, the text also goes to the log, for people. */
 int audit_write(struct audit *a, const struct audit_line *l)
 {
 	char message[1024];

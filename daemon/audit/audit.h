@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line for every decision: where there is a journal a structured entry with a message id; else
- * a JSON object in the file, if the settings name one, and a text in the log. Both have the same
- * fields (gpucountd(8)). A grant is written before it is given, and is not given when it cannot be
- * written. */
+/* One line for every decision: with a journal a structured entry with a message id; else a JSON
+ * object in the file, if the settings name one, and a text in the log. Entry and object have the
+ * same fields (gpucountd(8)). A grant is written before it is given, and is not given if it cannot
+ * be written. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,15 +16,15 @@
 
 enum audit_event {
 	AUDIT_STARTED, /* every lease in earlier lines is over */
-	AUDIT_REFUSED, /* of a connection, or of a capture before its lease */
+	AUDIT_REFUSED, /* a connection, or a capture before its lease, is refused */
 	AUDIT_LEASE_GRANTED,
 	AUDIT_LEASE_ENDED,
 	AUDIT_LEASE_EXPIRED,
 	AUDIT_LEASE_REVOKED,
-	AUDIT_TRACE_GRANTED,	  /* of another user's programs; one's own need no permission */
-	AUDIT_TRACE_ENDED,	  /* that one, or one's own, early */
+	AUDIT_TRACE_GRANTED, /* trace of another user's programs; own ones need no permission */
+	AUDIT_TRACE_ENDED,   /* early end of a trace, also of one's own programs */
 	AUDIT_PERMISSION_GRANTED, /* written before the driver is asked */
-	AUDIT_PERMISSION_REFUSED, /* by us, or by the driver after the line above */
+	AUDIT_PERMISSION_REFUSED, /* by the daemon, or by the driver after the line above */
 	AUDIT_JOB_BEGUN,
 	AUDIT_JOB_ENDED,
 };
@@ -34,40 +34,39 @@ struct audit_line {
 	uid_t uid;
 	pid_t pid;
 	const char *user, *program; /* NULL: unknown */
-	const char *owner; /* of the programs that are measured, when it is not user; else NULL or
-			      "" */
+	const char *owner; /* user of the measured programs if it is not user; else NULL or "" */
 	uint32_t capture;  /* 0: none */
 	const char *const *gpus; /* UUIDs */
 	size_t n_gpus;
-	const char *const *metrics; /* as asked for */
+	const char *const *metrics; /* as requested */
 	size_t n_metrics;
 	const char *job;	/* NULL: none */
 	int code;		/* enum gpuctr_error_code */
-	uint32_t driver_status; /* of a permission */
-	bool corrects;		/* corrects a line that said it was granted: never left out */
+	uint32_t driver_status; /* driver's answer for a permission */
+	bool corrects;		/* corrects an earlier line with a grant, so it is never left out */
 	const char *why;	/* NULL: its client asked for it */
-	bool is_stranger;	/* a user who may do nothing here is refused */
+	bool is_stranger;	/* the user may do nothing here */
 	/* Set by audit_takes(): the number of lines left out before, of this user and of others. */
 	uint64_t missed, missed_others;
 };
 
-/* How many lines users add to the log by being refused. */
+/* Limits the lines that refused users add to the log. */
 struct audit_limit {
 	struct rate each;
 	struct rate_bucket all;
 };
 
 struct audit {
-	bool journal; /* there is one, and no file */
+	bool journal; /* the journal is used, and no file */
 	bool wants_file;
-	int fd;	   /* -1: none, or it could not be opened */
-	int error; /* of the last write; 0 or -errno */
-	bool torn; /* the file ends in a part of a line */
+	int fd;	   /* -1: no file, or it could not be opened */
+	int error; /* result of the last write; 0 or -errno */
+	bool torn; /* the file ends with an incomplete line */
 	struct audit_limit users, strangers;
 	struct buf line;
 };
 
-/* Consumes fd. With wants_file and -1 nothing is granted until there is a file. */
+/* Consumes fd. With wants_file and fd -1 nothing is granted until a file is set. */
 void audit_set_file(struct audit *a, bool wants_file, int fd);
 void audit_deinit(struct audit *a);
 
@@ -77,8 +76,8 @@ void audit_deinit(struct audit *a);
  * of them states the count. False: counted only. */
 bool audit_takes(struct audit *a, struct audit_line *l);
 
-/* Writes a line that audit_takes() has let pass. 0, or -errno: then nobody may be given what it
- * says. */
+/* Writes a line that audit_takes() has let pass. 0, or -errno: then the caller must not grant what
+ * the line says. */
 int audit_write(struct audit *a, const struct audit_line *l);
 
 /* Why the last line could not be written; static. */

@@ -12,8 +12,8 @@
 #include "proto/base/utf8.h"
 
 /* The sink is the one mutable global of the daemon. A message is formatted into one buffer and
- * written by one write(2), so that lines of several processes never mix. What is not seen as text
- * is replaced, because many messages hold text that users chose. */
+ * written by one write(2), so that lines of several processes never mix. Characters that are not
+ * visible are replaced, because many messages contain text that users chose. */
 
 enum { LOG_LINE_MAX = 1024 };
 

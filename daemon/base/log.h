@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line a message on stderr. Where that leads to systemd's journal, each line starts with its
- * sd-daemon(3) priority, by which the journal sorts it; elsewhere with the name of the process.
- * Levels are syslog's. */
+/* Writes each message as one line to stderr. If stderr leads to systemd's journal, each line starts
+ * with its sd-daemon(3) priority, from which the journal takes the level; else with the name of the
+ * process. Levels are syslog's. */
 
 #include <stdbool.h>
 #include <syslog.h>

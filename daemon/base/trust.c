@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The path is first freed of links and then checked from the root down. Once a folder is found to
- * be in good hands nobody else can move the one below it, so what holds for each folder when it is
- * checked holds for the whole path afterwards. */
+/* The path's links are resolved first, then its folders are checked from the root down. Nobody else
+ * can move a folder inside a trusted folder, so when each folder was trusted at its check, the
+ * whole path stays trusted. */
 
 static int check_owner(const struct stat *st, const char *path, uid_t user, char *error,
 		       size_t size)

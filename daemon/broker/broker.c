@@ -30,7 +30,7 @@ enum {
 	BROKER_ENDING_S = 10, /* longest wait of an ending capture for its processes */
 	BROKER_ABANDONED_S = 2,
 	BROKER_STOPPING_S = 1,
-	BROKER_LAST_S = 1, /* rest of a lease past lease-max when somebody begins to wait */
+	BROKER_LAST_S = 1, /* rest of a lease beyond lease-max when somebody comes */
 };
 
 typedef void action(struct broker *b, struct capture *c, const struct event *e);

@@ -23,7 +23,7 @@ struct value {
 	void *member;
 	unsigned long limit;
 	char *error;
-	size_t size; /* of error */
+	size_t size; /* size of error */
 };
 
 struct key {
@@ -87,7 +87,7 @@ static int set_number(const struct value *v)
 	return 0;
 }
 
-enum { CONFIG_E_UNIT = NAMES_E_NOBODY + 1 }; /* taken for seconds, with that in error */
+enum { CONFIG_E_UNIT = NAMES_E_NOBODY + 1 }; /* taken as seconds, with a warning in error */
 
 /* "90", "90s", "10min", "1h" */
 static int set_time(const struct value *v)
@@ -162,7 +162,7 @@ static int set_level(const struct value *v)
 	return r < 0 ? r : 0;
 }
 
-/* The names that metrics may carry. */
+/* Sets the names that exported metrics may contain. */
 static int set_labels(const struct value *v)
 {
 	int r = find_word(v, "none|user|job|user, job|user,job|job, user|job,user");
@@ -186,7 +186,7 @@ static int set_groups(const struct value *v)
 	return names_add_groups(v->member, v->text, NULL, v->error, v->size);
 }
 
-/* Groups that refusals name. */
+/* Sets the admitted groups, which refusals also name. */
 static int set_allow_groups(const struct value *v)
 {
 	struct policy *p = v->member;
@@ -253,7 +253,7 @@ static int refuse_unknown(const char *key, char *error, size_t error_size)
 	return -EINVAL;
 }
 
-/* As names_add_*(): what it leaves out is a positive result, and so is CONFIG_E_UNIT. */
+/* Returns as names_add_*(): positive if names were left out; also CONFIG_E_UNIT. */
 static int set(struct config *c, const char *key, const char *value, char *error, size_t size)
 {
 	error[0] = '\0';
@@ -266,8 +266,8 @@ static int set(struct config *c, const char *key, const char *value, char *error
 	return refuse_unknown(key, error, size);
 }
 
-/* Says what a positive result means. Names that nobody has are left out and reported: if the daemon
- * did not start because of one name, the other users could not measure. */
+/* Logs a warning for a positive result. Unknown names only cause a warning: if the daemon did not
+ * start because of one name, the other users could not measure. */
 static void warn(const char *where, const char *key, int result, const char *why)
 {
 	log_warning("%s%s: %s%s", where, key, why,
@@ -336,8 +336,8 @@ static int load_lines(struct config *c, FILE *f, const char *path, char *error, 
 		snprintf(where, sizeof(where), "%s:%u: ", path, n);
 		r = load_line(c, line, where, error, error_size);
 	}
-	/* A file that could not be read must not be replaced by defaults, which may allow more than
-	 * the administrator wrote. */
+	/* After a read error the defaults must not be used, because they may allow more than the
+	 * file. */
 	if (r == 0 && !feof(f)) {
 		r = -errno;
 		snprintf(error, error_size, "%s cannot be read: %s", path, strerror(errno));

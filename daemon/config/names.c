@@ -13,8 +13,8 @@
 
 #include "proto/base/clean.h"
 
-/* A user or group by number. False: it is none. The largest number means "none" to the kernel and
- * is refused. */
+/* Parses the number of a user or group. False: not a number, or the largest number, which means
+ * "none" to the kernel. */
 static bool parse_id(const char *text, uint32_t *ret)
 {
 	char *end;
@@ -29,8 +29,8 @@ static bool parse_id(const char *text, uint32_t *ret)
 	return true;
 }
 
-/* Notes in error a name that nobody has; error gathers those of one list. A word that can be no
- * name is refused as a slip. */
+/* Appends an unknown name to error, which collects those of one list. Refuses a word that cannot be
+ * a name as a slip. */
 static int report_nobody(const char *what, const char *name, char *error, size_t size)
 {
 	size_t used = strlen(error);
@@ -58,7 +58,7 @@ static int find(bool group, const char *name, uint32_t *ret, char *error, size_t
 	return 0;
 }
 
-/* The next word of *rest, which moves behind it; NULL: there is none. */
+/* Returns the next word of *rest and moves *rest behind it; NULL: none. */
 static char *next_word(char **rest)
 {
 	char *word;
@@ -76,7 +76,7 @@ static void append_name(char text[POLICY_TEXT_BYTES], const char *name)
 	snprintf(text + used, POLICY_TEXT_BYTES - used, "%s%s", used ? " or " : "", name);
 }
 
-/* Adds users or groups to the n of ids. */
+/* Adds users or groups to ids, which has *n entries. */
 static int add(bool group, uint32_t ids[POLICY_NAMES_MAX], size_t *n, const char *value, char *text,
 	       char *error, size_t size)
 {

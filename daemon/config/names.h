@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Lists of users, groups and GPUs as settings have them. Names are looked up here, once, by the
+/* Parses lists of users, groups and GPUs in settings. Names are looked up here, once, by the
  * supervisor: the front never asks a name service. Every function returns 0, -ENOMEM, or -EINVAL
- * with the fault and what to write instead in error; or NAMES_E_NOBODY with names that nobody has
- * in error, and all others taken: people leave, and a name that is left out allows nobody
- * anything. */
+ * with the fault and its correction in error; or NAMES_E_NOBODY with unknown names in error after
+ * adding all others: people leave, and leaving out a name gives nobody a right. */
 
 #include <stddef.h>
 

@@ -19,8 +19,9 @@
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/supervisor.h"
 
-/* The supervisor. It opens the sockets, gives up what it does not need, starts the four workers,
- * and replaces any of them that dies (workers.c). It never reads a byte that a user sent. */
+/* The supervisor. It opens the sockets, drops the privileges that it does not need, starts the four
+ * workers, and replaces any of them that dies (workers.c). It never reads a byte that a user sent.
+ */
 
 enum { STOP_TIMEOUT_S = 5, TURN_AWAY_MS = 2000 };
 
@@ -44,7 +45,7 @@ static void begin_stop(struct supervisor *s)
 	control_send(s->control, CONTROL_STOP);
 }
 
-/* Decisions are entries of the journal where there is one, and no file. */
+/* With a journal, decisions are its entries and no file is opened. */
 static void open_audit(struct supervisor *s)
 {
 	if (s->front.audit >= 0) {
@@ -59,9 +60,9 @@ static void open_audit(struct supervisor *s)
 		s->front.config.audit_file[0] ? audit_open(s->front.config.audit_file) : -1;
 }
 
-/* Reads the settings again. Wrong ones leave the present ones in force. The socket and the user
- * stay as they are, because changing them needs what was given up at the start. 0: the front was
- * told, and will answer. */
+/* Reads the settings again. If they are wrong, the present ones stay in force. The socket and the
+ * user stay as they are, because changing them needs the privileges dropped at the start. 0: the
+ * front has the settings, and will answer. */
 static int reload(struct supervisor *s)
 {
 	struct control_message m = { .op = CONTROL_RELOAD };
@@ -89,7 +90,7 @@ static int reload(struct supervisor *s)
 	return 0;
 }
 
-/* To systemd a reload lasts until the settings hold, or until it is clear that they will not. So a
+/* systemd is notified that the reload has ended when the settings are in force or have failed. So a
  * caller that waits for the reload finds the new settings in force. */
 static void begin_reload(struct supervisor *s)
 {
@@ -115,7 +116,7 @@ static void handle_signals(struct supervisor *s)
 	}
 }
 
-/* Keeps the jobs for the next front. They come from a process that talks to users, so names are
+/* Keeps the jobs for the next front. The front, which talks to users, has sent them, so names are
  * terminated here. */
 static void keep_jobs(struct supervisor *s, const struct jobs *jobs)
 {
@@ -198,16 +199,16 @@ static int serve(struct supervisor *s)
 	}
 	workers_end(s);
 	if (s->own_socket) {
-		unlink(s->front.config.socket); /* may fail once we have left root; the next start
-					     removes it */
+		unlink(s->front.config.socket); /* may fail without root's privileges; the next
+						   start removes it */
 	}
 	return r < 0 ? 1 : 0;
 }
 
 /* A connection that nobody accepts makes systemd start the service again as soon as it has failed.
- * After ten starts in ten seconds systemd gives up the socket too, and refuses a start with
- * settings that have been corrected. So the daemon takes two seconds to fail, and closes what is
- * waiting: clients then point at `systemctl status`. */
+ * After ten starts in ten seconds systemd gives up the socket too, and refuses to start the daemon
+ * even when the settings have been corrected. So the daemon takes two seconds to fail, and closes
+ * waiting connections: clients then point at `systemctl status`. */
 static void turn_away(void)
 {
 	uint64_t by = clock_now_ns() + TURN_AWAY_MS * CLOCK_NS_PER_MS, now;

@@ -12,8 +12,8 @@
 #include "daemon/supervisor/privilege.h"
 #include "daemon/supervisor/supervisor.h"
 
-/* The child has nothing of ours but one end of a pipe, into which it writes the name. Its end
- * closes the pipe: what is in it then is the answer. It is reaped with the workers. */
+/* The child keeps only one end of a pipe, into which it writes the name. When the child exits, the
+ * pipe closes, and its content is the answer. The supervisor reaps the child with the workers. */
 
 enum { NAMER_S = 5, ANSWER_FD = 3 };
 
@@ -39,7 +39,7 @@ static void run_child(uid_t uid, int answer)
 
 static void give_up(struct supervisor *s)
 {
-	if (s->namer_pid > 0) { /* 0: it has been reaped, and somebody else may have its number */
+	if (s->namer_pid > 0) { /* 0: the child was reaped, and another process may have its pid */
 		kill(s->namer_pid, SIGKILL);
 	}
 	if (s->namer_fd >= 0) {

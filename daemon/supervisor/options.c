@@ -89,8 +89,8 @@ static const struct option options[] = {
 
 static const char short_options[] = "c:s:u:vVh";
 
-/* Looks at the whole command line before anything is read or opened, so that help and version are
- * answered whatever else is on it. 1: go on, with the file's path or NULL; 0: answered; -errno: the
+/* Looks at the whole command line before anything is read or opened, so that --help and --version
+ * work with any other options. 1: go on, with the file's path or NULL; 0: answered; -errno: the
  * error was printed. */
 static int look_ahead(int argc, char **argv, const char **ret_file)
 {
@@ -149,8 +149,8 @@ static int read_settings(struct config *c, int argc, char **argv, bool *ret_chec
 	return r;
 }
 
-/* For gpucountd-doctor, whatever else is wrong. The gate is the group for which a socket is enough,
- * by its number, -1 of nobody. */
+/* Prints values for gpucountd-doctor, even if other settings are wrong. gate is the gid of the only
+ * group that the policy admits; -1: it admits nobody. */
 static void print_effective(const struct config *c)
 {
 	gid_t gate = (gid_t)-1;
@@ -161,10 +161,10 @@ static void print_effective(const struct config *c)
 	}
 }
 
-/* Checked as the calling user, who before a reload is the daemon's user. */
+/* Checks with the rights of the calling user, which before a reload is the daemon's user. */
 static int check_audit(const struct config *c)
 {
-	/* Where there is a journal, lines go there, and the file is none of the daemon's. */
+	/* With a journal, lines go there, and the daemon does not use the file. */
 	int r = c->audit_file[0] && !log_is_journal() ? audit_check(c->audit_file) : 0;
 
 	if (r < 0) {
@@ -187,7 +187,7 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter)
 	if (r <= 0) {
 		return r;
 	}
-	/* The file is read first, wherever it stands on the command line. */
+	/* The file is read before other options, wherever --config is on the command line. */
 	of_file = load(c, file ? file : GPUCTR_CONFIG_FILE, starter, file != NULL);
 	r = read_settings(c, argc, argv, &check);
 	r = of_file < 0 ? of_file : r;

@@ -72,14 +72,15 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* The daemon's processes run as one user, and some hold a capability: without this each could read
- * and write the memory of the others through /proc. */
+/* The daemon's processes run as one user, and some hold a capability: without this call each could
+ * read and write the memory of the others through /proc. */
 int privilege_hide(void)
 {
 	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-/* The workers are this program, and run as the user that it has become. */
+/* Checks that the daemon's user may execute this program, because the workers are executed from it
+ * as that user. */
 static int check_program(void)
 {
 	int r = access("/proc/self/exe", X_OK) < 0 ? -errno : 0;
@@ -115,8 +116,8 @@ int privilege_leave_root(const char *user)
 	return r;
 }
 
-/* An ambient capability outlasts the execution of a program that has none of its own, and so do the
- * variables of the environment that the loader reads. */
+/* An ambient capability stays when a program without file capabilities is executed, and the loader
+ * then still obeys its environment variables. */
 int privilege_pass_on(void)
 {
 	int r = set_capabilities(true, true);
@@ -128,7 +129,7 @@ int privilege_pass_on(void)
 	return r;
 }
 
-/* What is not inheritable is not ambient any more either. */
+/* A capability that is not inheritable is not ambient any more either. */
 int privilege_enter(bool keep_perfmon)
 {
 	return set_capabilities(keep_perfmon, false);

@@ -3,19 +3,19 @@
 
 #include <stdbool.h>
 
-/* Started as root: becomes user ("": gpucountd, else nobody), keeping CAP_PERFMON and nothing else.
- * Started as another user: keeps CAP_PERFMON if it is there. Sets no-new-privileges in either case.
- * Logs errors and returns -errno. */
+/* Started as root: becomes user ("": gpucountd, else nobody) and keeps only CAP_PERFMON. Started as
+ * another user: keeps CAP_PERFMON if the process has it. Sets no-new-privileges in both cases. Logs
+ * errors and returns -errno. */
 int privilege_leave_root(const char *user);
 
 bool privilege_has_perfmon(void);
 
-/* In a child that executes a worker: CAP_PERFMON, if it is there, outlasts that. */
+/* In a child that executes a worker: keeps CAP_PERFMON, if the process has it, for the worker. */
 int privilege_pass_on(void);
 
-/* No other process of this user can read or write this one's memory. Lost by executing a
- * program. */
+/* Keeps other processes of this user from reading or writing this one's memory, until this process
+ * executes a program. */
 int privilege_hide(void);
 
-/* In a worker: keeps CAP_PERFMON or drops it as well; what it executed would not have it. */
+/* In a worker: keeps or drops CAP_PERFMON; a program that the worker executes would not have it. */
 int privilege_enter(bool keep_perfmon);

@@ -19,14 +19,14 @@
 #include "proto/base/denied_calls.h"
 #include "proto/nvidia/rm.h"
 
-/* The filters are allow-lists where the code is ours. The granter can reach the driver with exactly
- * two requests, and cannot open files, map executable memory, or create a socket. The front can
- * open files for reading (/etc/passwd, for names) but has no capability and no way to run code that
- * it was not started with. The planner maps NVIDIA's host library, so it may run what it finds in
- * files, but it reaches nothing else: no device, no socket, no other process. What each list has
- * beyond the obvious is there for libc and libuv. */
+/* The filters of workers that run only our code are allow-lists. The granter can reach the driver
+ * with exactly two requests, and cannot open files, map executable memory, or create a socket. The
+ * front can open files for reading (/etc/passwd, for names) but has no capability and no way to run
+ * code that it was not started with. The planner maps NVIDIA's host library, so it may execute code
+ * from files, but it reaches no device, no socket and no other process. Less obvious calls in the
+ * lists are there for libc and libuv. */
 
-/* capget() is for a preloaded ioctl() that answers as a restricted driver (tests). */
+/* Tests preload an ioctl() that acts as a restricted driver and calls capget(). */
 static const char granter_calls[] =
 	"poll ppoll recvmsg sendmsg sendto statx newfstatat pidfd_open close read write "
 	"clock_gettime futex restart_syscall rt_sigreturn exit exit_group brk munmap madvise "
@@ -49,8 +49,9 @@ static const char planner_calls[] =
 	"gettid rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall "
 	"set_robust_list exit exit_group";
 
-/* cuInit() listens on an abstract socket and fails with 304 when it may not (driver 580.159.04), so
- * listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket. */
+/* cuInit() listens on an abstract socket and fails with 304 if that is denied (driver 580.159.04),
+ * so listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket.
+ */
 static const int gpu_denied_calls[] = { NVIDIA_DENIED_CALLS };
 
 static int allow_if(scmp_filter_ctx c, int call, struct scmp_arg_cmp argument)
@@ -72,8 +73,8 @@ static int allow_ioctl(scmp_filter_ctx c, unsigned long request)
 	return allow_if(c, SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, request));
 }
 
-/* The commands of libuv and libc. F_SETOWN is not among them: with F_SETSIG it sends a signal of
- * the caller's choice to any process of the same user, and so kills it. */
+/* Allows the commands of libuv and libc. F_SETOWN is not among them: with F_SETSIG it can send any
+ * signal to any process of the same user, and so kill it. */
 static int allow_fcntl(scmp_filter_ctx c)
 {
 	static const uint64_t commands[] = { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC };
@@ -113,7 +114,7 @@ static int fill_front(scmp_filter_ctx c)
 	r = r < 0 ? r : allow_ioctl(c, FIONBIO); /* libuv makes a polled descriptor non-blocking */
 	r = r < 0 ? r : allow_ioctl(c, FIONREAD);
 	r = r < 0 ? r : allow_fcntl(c);
-	/* Calls that examine a descriptor from a user without waiting for its file system. */
+	/* These calls examine a user's descriptor without waiting for its file system. */
 	r = r < 0 ? r
 		  : allow_if(c, SCMP_SYS(statx),
 			     SCMP_A2(SCMP_CMP_MASKED_EQ, AT_STATX_DONT_SYNC, AT_STATX_DONT_SYNC));
@@ -138,7 +139,7 @@ static int allow_calls(scmp_filter_ctx c, const char *names)
 	return r;
 }
 
-/* Threads may be started, but no namespaces: in one of its own the process would be root and could
+/* The process may start threads, but no namespaces: in its own namespace it would be root and could
  * mount. A filter cannot read the flags of clone3(), which are in memory, so clone3() fails and
  * libc falls back to clone(). */
 static int fill_gpu(scmp_filter_ctx c)

@@ -6,14 +6,12 @@
 /* Restricts the system calls that a process of the daemon may make from now on. */
 
 enum sandbox {
-	SANDBOX_GRANTER, /* the calls that it makes, and two ioctl requests; anything else kills it
-			  */
-	SANDBOX_FRONT,	 /* the sockets that it has, memory, reading files; anything else fails with
-			    EPERM */
-	SANDBOX_GPU, /* NVIDIA's libraries do much; what takes over other processes or the kernel
-			fails */
-	SANDBOX_PLANNER, /* the socket it has, SANDBOX_PLANNER_BYTES of memory, libraries, reading
-			    files; anything else fails with EPERM */
+	SANDBOX_GRANTER, /* its own calls and two ioctl requests; any other call kills it */
+	SANDBOX_FRONT,	 /* its sockets, memory, reading files; any other call fails with EPERM */
+	SANDBOX_GPU, /* most calls, for NVIDIA's libraries; those that control other processes or
+			the kernel fail */
+	SANDBOX_PLANNER, /* its socket, SANDBOX_PLANNER_BYTES of memory, libraries, reading files;
+			    any other call fails with EPERM */
 };
 
 /* Limit of the address space. CUPTI 13.0's host library, with the catalogue of one chip, takes 300

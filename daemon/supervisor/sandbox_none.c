@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/supervisor/sandbox.h"
 
-/* For builds with sanitizers, whose runtime may make system calls of its own at any time. */
+/* For builds with sanitizers, whose runtime may make further system calls at any time. */
 
 int sandbox_enter(enum sandbox which)
 {

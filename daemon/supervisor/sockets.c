@@ -20,10 +20,10 @@
 
 enum { PREDECESSOR_MS = 2000, PREDECESSOR_PAUSE_MS = 50 };
 
-/* The socket's group is the first gate: who is not in it cannot connect. Where the settings let in
- * others than one group, everybody may connect, and the front alone decides. The mask gives the
- * socket its mode when it is made, because chmod() could change another file that has the name by
- * then; no other thread runs yet. Nobody can connect before the socket listens. */
+/* The socket's group is the first gate: a user outside it cannot connect. If the settings admit
+ * more than one group, everybody may connect, and only the front decides. umask() gives the socket
+ * its mode when bind() makes it, because a later chmod() could change another file under that name;
+ * no other thread runs yet. Nobody can connect before the socket listens. */
 static int bind_gate(int fd, const struct sockaddr_un *a, const struct policy *policy)
 {
 	gid_t group = (gid_t)-1, own = getegid();
@@ -77,9 +77,9 @@ static int free_address(const struct sockaddr_un *a)
 	return r;
 }
 
-/* When a supervisor is killed, its front goes on listening for some milliseconds, until the kernel
- * has ended it, and a manager may restart the daemon within that time. So a listener is waited for
- * a while; one that stays is another daemon, and is left alone. */
+/* When a supervisor is killed, its front still listens for some milliseconds, until the kernel has
+ * ended it, and a manager may restart the daemon within that time. So this waits a while for a
+ * listener to end; one that stays is another daemon, and keeps the socket. */
 static int free_address_in_time(const struct sockaddr_un *a)
 {
 	uint64_t by = clock_now_ns() + PREDECESSOR_MS * CLOCK_NS_PER_MS;
@@ -107,8 +107,8 @@ static int bind_socket(const struct sockaddr_un *a, const struct policy *policy)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Makes the folder when it is missing. Nobody else may be able to put another socket, or a link, in
- * the place of ours there. */
+/* Makes the folder if it is missing. Fails if another user could replace our socket there by
+ * another socket or a link. */
 static int find_address(const char *path, struct sockaddr_un *ret)
 {
 	char folder[PATH_MAX], real[PATH_MAX], error[PATH_MAX + 160];

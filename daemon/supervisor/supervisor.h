@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of the supervisor need of each other. */
+/* Declarations that the supervisor's files share. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,29 +15,28 @@
 
 /* --- worker.c --- */
 
-/* A worker's beginning. The supervisor forks a child, which executes this program anew as a worker:
- * so no worker has the supervisor's memory, and no two have the same layout. All that it gets is
- * named here. */
+/* The start of a worker. The supervisor forks a child, which executes this program anew as a
+ * worker: so no worker has the supervisor's memory, and no two have the same memory layout. */
 
-/* What the supervisor tells a worker. The descriptors are its own, which the worker gets under
- * other numbers; -1: none. */
+/* Everything that the supervisor passes to a worker. Descriptors have the supervisor's numbers; the
+ * worker gets them under others. -1: none. */
 struct worker_start {
 	enum worker_id id;
 	int log_level;
-	int link;		  /* to the front; of the front to the supervisor */
-	struct front_start front; /* what the front alone gets */
+	int link;		  /* link to the front; for the front: link to the supervisor */
+	struct front_start front; /* for the front only */
 };
 
 const char *worker_name(enum worker_id id);
 
-/* In a forked child: goes on as the worker. Returns only if that fails, with -errno. program
- * becomes the first word of its command line. */
+/* In a forked child: executes the worker. Returns only if that fails, with -errno. program becomes
+ * the first word of its command line. */
 int worker_execute(const struct worker_start *start, const char *program);
 
-/* Is this process one, by its command line? */
+/* Is this process a worker, by its command line? */
 bool worker_is_asked(int argc, char **argv);
 
-/* Runs it. Returns the exit status. */
+/* Runs the worker. Returns the exit status. */
 int worker_main(const char *name);
 
 /* --- workers.c --- */
@@ -45,44 +44,45 @@ int worker_main(const char *name);
 /* The four workers: how they are started, reaped, and replaced. */
 
 struct supervisor {
-	struct front_start front; /* for the next one: settings, jobs, sockets, audit file */
+	struct front_start front; /* for the next front: settings, jobs, sockets, audit file */
 	int argc;
-	char **argv;   /* read again by a reload */
-	uid_t starter; /* the user whose settings count, beside root's */
+	char **argv;   /* command line, which a reload parses again */
+	uid_t starter; /* the user who, besides root, may own the settings file */
 	pid_t pids[WORKERS];
 	int control; /* link to the front */
 	int signals;
-	int namer_fd; /* to which the namer writes; -1: there is none */
+	int namer_fd; /* pipe to which the namer writes; -1: no namer runs */
 	pid_t namer_pid;
 	uint32_t namer_uid;
-	bool own_socket; /* the socket was bound by us and is removed at the end */
+	bool own_socket; /* this process has bound the socket and removes it at the end */
 	bool stopping;
 	struct restart restarts[WORKERS];
 };
 
-/* Starts the front, and with it all others. -errno: the front was not started. */
+/* Starts the front and all other workers. -errno: the front was not started. */
 int workers_start(struct supervisor *s);
-/* Ends the front, then those that were linked to it. */
+/* Ends the front, then the workers that were linked to it. */
 void workers_end(struct supervisor *s);
 /* Kills a worker that hangs; it is then reaped and replaced like any other. */
 void workers_kill_hung(struct supervisor *s, enum worker_id id);
-/* Notes every worker that has ended before any is replaced, because a new front comes with new
+/* Notes all workers that have ended before one is replaced, because a new front needs new other
  * workers. */
 void workers_reap(struct supervisor *s);
-/* Replaces the workers that are due. One that cannot be started now is tried again later. */
+/* Replaces the workers that are due. Tries a worker that cannot be started again later. */
 void workers_replace_due(struct supervisor *s);
-/* Milliseconds until the next worker is due, for poll(); -1: none is. */
+/* Milliseconds until the next worker is due, for poll(); -1: none. */
 int workers_next_ms(const struct supervisor *s);
 
 /* --- namer.c --- */
 
-/* Asks name services which name a uid has, for the front. They load code into who asks and may take
- * any time, so a child asks, without a capability, and for a few seconds at most. */
+/* Asks name services for the name of a uid, for the front. Name services load code into the asking
+ * process and may take any time, so a child without capabilities asks, for a few seconds at most.
+ */
 
-/* Asks for one at a time: what is asked for meanwhile gives up the one before. */
+/* Asks for one uid at a time: a new request gives up the previous one. */
 void namer_ask(struct supervisor *s, uint32_t uid);
 
-/* Its descriptor is readable: tells the front. */
+/* Called when namer_fd is readable: sends the answer to the front. */
 void namer_answer(struct supervisor *s);
 
 /* --- options.c --- */
@@ -93,10 +93,10 @@ int options_parse(struct config *c, int argc, char **argv, uid_t starter);
 
 /* --- sockets.c --- */
 
-/* The listening sockets that systemd passes, else one that is bound at c->socket, open to whom the
- * policy lets in, for which it may wait two seconds. Fills at most room entries of fds; *ret_own
+/* Gets the listening sockets that systemd passes, else binds one at c->socket, open to users whom
+ * the policy admits; may wait two seconds for the path. Fills at most room entries of fds; *ret_own
  * says that the socket is ours to remove. Logs errors and returns -errno. */
 int sockets_open(const struct config *c, int *fds, size_t room, size_t *ret_n, bool *ret_own);
 
-/* Those that systemd passes alone; returns how many. They do not block. */
+/* Gets only the sockets that systemd passes; returns their number. They do not block. */
 size_t sockets_take_passed(int *fds, size_t room);

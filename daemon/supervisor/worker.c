@@ -25,10 +25,10 @@
 #include "proto/base/closer.h"
 #include "proto/base/standard.h"
 
-/* What a worker is told lies in a file in memory, START_FD, and the descriptors that it gets follow
- * in the order of descriptors_of(). Every other one but the standard three is closed by the time
- * that the program is executed. The file is this program's, even if another release has taken its
- * place on the disk: so both sides know the same struct. */
+/* START_FD is a file in memory with the worker's struct worker_start; the worker's descriptors
+ * follow it in the order of descriptors_of(). All others except the standard three are closed
+ * before the program is executed. The executed file is that of the running supervisor, even if
+ * another release has replaced it on disk, so both sides know the same struct. */
 
 enum { START_FD = 3, FIRST_FD, DESCRIPTORS_MAX = 2 + WORKER_FRONT + FRONT_LISTENERS_MAX };
 
@@ -51,7 +51,7 @@ static const struct worker {
 	const char *name;
 	enum sandbox sandbox;
 	bool keeps_perfmon;
-	int (*prepare)(void); /* what the filter forbids, such as threads; NULL: nothing */
+	int (*prepare)(void); /* for what the filter forbids, such as starting threads */
 	int (*run)(int link);
 } workers[WORKERS] = {
 	[WORKER_GRANTER] = { "granter", SANDBOX_GRANTER, true, start_granter_threads, granter_run },
@@ -65,9 +65,9 @@ const char *worker_name(enum worker_id id)
 	return workers[id].name;
 }
 
-/* Returns how many. The link comes last: the kernel closes what an ended process had from the
- * highest number down, and the supervisor is to see that a front is gone before it sees that others
- * have ended with it (seen on Linux 6.18). */
+/* Returns the number of descriptors. The link comes last: when a process ends, the kernel closes
+ * its descriptors from the highest number down (seen on Linux 6.18). So the supervisor sees the end
+ * of a front before the ends of the workers that end with it. */
 static size_t descriptors_of(struct worker_start *s, int *ret[DESCRIPTORS_MAX])
 {
 	size_t n = 0;
@@ -89,7 +89,7 @@ static size_t descriptors_of(struct worker_start *s, int *ret[DESCRIPTORS_MAX])
 
 /* --- the side of the supervisor --- */
 
-/* Gives the descriptors their numbers, by way of numbers that are above all of these. */
+/* Moves the descriptors to their numbers, by way of numbers above all of them. */
 static int place(int *const *fds, size_t n)
 {
 	int above[1 + DESCRIPTORS_MAX];
@@ -109,8 +109,8 @@ static int place(int *const *fds, size_t n)
 	return 0;
 }
 
-/* What the supervisor itself was started with may be among the others. A kernel that does not know
- * the call leaves those that were not ours. */
+/* Also closes descriptors that the supervisor itself was started with, if the kernel knows
+ * close_range(). */
 static void close_others(unsigned first)
 {
 	syscall(SYS_close_range, first, ~0U, 0);
@@ -176,9 +176,9 @@ static int read_start(const char *name, struct worker_start *ret)
 	return 0;
 }
 
-/* Takes the worker's name and keeps only what the worker may have. When the supervisor dies the
- * kernel kills the workers. The granter is an exception: it ends when its link to the front ends,
- * after it has freed what only it can free. */
+/* Takes the worker's name and keeps only what the worker may have. When the supervisor dies, the
+ * kernel kills the workers, except the granter, which ends when its link to the front ends, after
+ * it has freed the objects that only it can free. */
 static int enter(const struct worker_start *s)
 {
 	const struct worker *w = &workers[s->id];
@@ -187,12 +187,13 @@ static int enter(const struct worker_start *s)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* Ctrl-C sends these signals to the whole process group, but workers end when the
-	 * supervisor tells them. */
+	 * supervisor asks them to. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	prctl(PR_SET_NAME, w->name);
 	log_init(w->name, s->log_level);
-	/* Threads inherit the capabilities of this moment, and the filter covers them as well. */
+	/* Threads that prepare() starts have the present capabilities, and the filter covers them
+	 * too. */
 	if (privilege_enter(w->keeps_perfmon) < 0 || (w->prepare && w->prepare() < 0) ||
 	    sandbox_enter(w->sandbox) < 0) {
 		log_error("cannot give up privileges");

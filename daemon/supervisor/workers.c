@@ -14,9 +14,9 @@
 #include "proto/base/clock.h"
 #include "daemon/base/log.h"
 
-/* Each worker is this program, executed anew (worker.c). A new granter, gpu process or planner is
- * handed to the running front. A new front needs new links, so the other workers are replaced with
- * it. */
+/* Each worker is this program, executed anew (worker.c). The running front gets the link of a new
+ * granter, gpu process or planner. A new front needs new links, so the other workers are replaced
+ * with it. */
 
 static int make_pair(int type, int pair[2])
 {
@@ -27,7 +27,7 @@ static int make_pair(int type, int pair[2])
 	return 0;
 }
 
-/* Forks the worker, which gets what start says. -errno. */
+/* Forks a worker with start. -errno. */
 static int begin(struct supervisor *s, const struct worker_start *start)
 {
 	pid_t pid = fork();
@@ -66,7 +66,8 @@ static int start_linked(struct supervisor *s, enum worker_id id)
 	return r < 0 ? r : pair[0];
 }
 
-/* Settings and jobs take up to 14 KiB a message, and neither end waits for the other. */
+/* Enlarges the buffers: a message with settings or jobs takes up to 14 KiB, and neither end waits
+ * for the other. */
 static void make_room(const int pair[2])
 {
 	const int bytes = 32 * (int)sizeof(struct control_message);
@@ -139,14 +140,14 @@ static int replace_linked(struct supervisor *s, enum worker_id id)
 		return fd;
 	}
 	r = control_send_worker(s->control, CONTROL_NEW, id, fd);
-	/* These errors mean that the front is dying, and the other workers end with it. The front
-	 * may be reaped after them. */
+	/* These errors mean that the front is dying, and the other workers end with it, perhaps
+	 * before the front is reaped. */
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
-/* How long a worker may take to end. A granter frees every object first, which keeps a slow driver
- * busy: GRANTER_OBJECTS_MAX of them take 5 s at 5 ms each. It gives up a call that takes
- * GRANTER_HUNG_NS by itself, so it ends before that where the driver hangs. */
+/* The longest times in which a worker must end. A granter first frees every object:
+ * GRANTER_OBJECTS_MAX objects take 5 s at 5 ms each. If the driver hangs, the granter gives up a
+ * call after GRANTER_HUNG_NS and ends within its time. */
 enum { END_MS = 1000, END_GRANTER_MS = 8000 };
 
 static bool has_ended(struct supervisor *s, enum worker_id id, unsigned patience_ms)
@@ -163,12 +164,13 @@ static bool has_ended(struct supervisor *s, enum worker_id id, unsigned patience
 	return s->pids[id] == 0;
 }
 
-/* Ends the workers that were linked to a front that died. The end of their link ends them, after
- * they have freed every object; one that hangs is killed. One that the driver does not let die is
- * left behind, because nobody could measure on any GPU while we wait for it. */
+/* Ends the workers that were linked to a front that died. They end when their link ends, the
+ * granter after it has freed every object; a worker that hangs is killed. One that cannot die
+ * because it hangs in the driver is left behind: waiting for it would keep everybody from
+ * measuring. */
 static void end_linked(struct supervisor *s)
 {
-	sd_notify(0, "WATCHDOG=1"); /* nobody says so while we wait */
+	sd_notify(0, "WATCHDOG=1"); /* no front's sign of life triggers this while we wait */
 	for (enum worker_id id = 0; id < WORKER_FRONT; id++) {
 		if (has_ended(s, id, id == WORKER_GRANTER ? END_GRANTER_MS : END_MS)) {
 			continue;
@@ -190,7 +192,7 @@ static bool front_is_gone(const struct supervisor *s)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
 }
 
-/* Counts only workers that ended by themselves, not those that a front took with it. */
+/* Counts only workers that ended by themselves, not those that ended with a front. */
 static int replace_worker(struct supervisor *s, enum worker_id id)
 {
 	struct control_message m = { .op = CONTROL_RESTARTS };
@@ -202,7 +204,7 @@ static int replace_worker(struct supervisor *s, enum worker_id id)
 		return workers_start(s);
 	}
 	if (s->control < 0 || front_is_gone(s)) {
-		return 0; /* it ended with its front, and the next front comes with new ones */
+		return 0; /* it ended with its front, and the next front gets new workers */
 	}
 	r = replace_linked(s, id);
 	if (r == 0) {
@@ -257,7 +259,7 @@ void workers_replace_due(struct supervisor *s)
 		return;
 	}
 	for (enum worker_id id = WORKERS;
-	     id-- > 0;) { /* the front first: the others come with it */
+	     id-- > 0;) { /* the front first, because it starts the others */
 		if (!restart_is_due(&s->restarts[id], now)) {
 			continue;
 		}
