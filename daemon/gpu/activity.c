@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A sample takes 0.2 to 1.2 ms (H200). The front asks for the status every five seconds, as a sign
- * of life, and so often the GPUs are sampled. What failed once is tried again at the next question,
- * with a new pair of samples. */
+ * of life, and each request samples the GPUs. After a failure the next request tries again, with a
+ * new pair of samples. */
 
 #include "daemon/gpu/activity.h"
 
@@ -13,9 +13,9 @@
 
 enum { MIN_S = 1 };
 
-/* As nvmlGpmMetricId_t numbers them, in the order of struct gpuctr_activity. */
+/* Values of nvmlGpmMetricId_t, in the order of the members of struct gpuctr_activity. */
 static const unsigned ids[VENDOR_NVML_GPM_METRICS] = { 2, 5, 10, 20, 21, 61, 60 };
-enum { PERCENTS = 3 }; /* the others are in MiB a second */
+enum { PERCENTS = 3 }; /* number of percentages; the other metrics are in MiB a second */
 
 static void fail(const struct vendor_nvml *nvml, struct activity_gpu *g, const char *call, int r)
 {
@@ -25,7 +25,7 @@ static void fail(const struct vendor_nvml *nvml, struct activity_gpu *g, const c
 	snprintf(g->why, sizeof(g->why), "%s: %s (%d)", call, text ? text : "error", r);
 }
 
-/* False: NVML does not sample this GPU, and says why. */
+/* False: NVML does not sample this GPU, and g->why has the reason. */
 static bool open_gpu(const struct vendor_nvml *nvml, const char *uuid, struct activity_gpu *g)
 {
 	struct vendor_nvml_gpm_support support = { .version = 1 };

@@ -8,7 +8,7 @@
 #include "proto/base/clean.h"
 #include "proto/nvidia/uuid.h"
 
-/* The first driver that accepts CAP_PERFMON for counters. */
+/* The first driver version that accepts CAP_PERFMON for counters. */
 #define DRIVER_MIN "565.57"
 
 static unsigned read_restriction(void)
@@ -66,9 +66,9 @@ static void check_driver_version(struct device_list *l)
 	}
 }
 
-/* In confidential computing, and on a host of virtual GPUs, counters tell of users whom no policy
- * of this machine knows, so nothing is measured there. When NVML does not tell, the decision is
- * left to the driver, which refuses the object. */
+/* In confidential computing, and on a host of virtual GPUs, counters show the work of users whom no
+ * policy of this machine knows, so nothing is measured there. If NVML does not report the state,
+ * the driver decides: it refuses the object. */
 static void check_confidence(struct device_list *l)
 {
 	struct vendor_nvml_confidential state = { 0 };
@@ -152,7 +152,7 @@ void device_list_read(struct device_list *l, const struct vendor_host *host)
 	}
 }
 
-/* A longer list counts as unknown, and nothing is leased. */
+/* With more processes the list counts as unknown, and nothing is leased. */
 enum { TENANTS_PER_GPU_MAX = 4096 };
 
 static bool add_tenants(const struct device_list *l, size_t gpu, uint32_t *gpus, uint32_t *pids,

@@ -21,11 +21,11 @@ struct device_list {
 	struct refusal trouble; /* code 0: none */
 };
 
-/* host may be NULL: chips are unknown then. */
+/* If host is NULL, chips are unknown. */
 void device_list_read(struct device_list *l, const struct vendor_host *host);
 
-/* The processes that compute now on the GPUs of mask, which has a bit for each index: pairs of GPU
- * index and pid. False when NVML does not tell about one of these GPUs, or there are more than
- * room. */
+/* Lists the processes that compute now on the GPUs of mask, which has a bit for each index, as
+ * pairs of GPU index and pid. False: NVML does not list those of one of these GPUs, or room is too
+ * small. */
 bool device_list_tenants(const struct device_list *l, uint64_t mask, uint32_t *gpus, uint32_t *pids,
 			 size_t room, size_t *ret_n);

@@ -8,9 +8,9 @@
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/service.h"
 
-/* The list of GPUs is read once, at the start. NVML is asked each time who computes. Leases depend
- * on these answers, so nothing else that takes time is done here: what GPUs do takes a millisecond
- * each, every five seconds. */
+/* The process reads the list of GPUs once, at the start, and asks NVML for the computing processes
+ * at each request. Leases depend on these answers, so it does nothing else that takes long:
+ * sampling takes a millisecond for each GPU, every five seconds. */
 
 struct gpu {
 	struct service service;

@@ -11,14 +11,14 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
-/* A draft collects columns while the wanted names are walked. Each column refers to hardware
- * metrics by index, and each hardware metric is listed once. Only the vendor's scheduler knows
- * which metrics fit together, so grouping asks it. What one name stands for (a preset) was put
- * together to be compared, and stays together: all of it goes into the first group that stays at
- * one pass with it. Where it needs several passes by itself, each of its columns does.
+/* A draft collects the columns of the wanted names. Each column refers to hardware metrics by
+ * index, and each hardware metric is listed once. Only CUPTI's scheduler knows which metrics fit
+ * together, so grouping asks it. The columns of one name (a preset) are meant to be compared, so
+ * they stay together in the first group that still needs one pass with all of them. If they need
+ * several passes, each column gets its group separately.
  *
- * Ranges of the SMs' metrics cost fifteen times as much as those of the memory's. So what costs
- * little has groups of its own, in which more launches are measured at the same cost. */
+ * Ranges with SM metrics cost fifteen times as much as ranges with memory metrics. So cheap metrics
+ * have their own groups, in which more launches are measured at the same cost. */
 
 struct draft {
 	struct catalogue *c;
@@ -28,10 +28,10 @@ struct draft {
 	const char *metrics[LIMIT_PLAN_METRICS];
 	size_t n_metrics;
 	struct wire_column columns[LIMIT_PLAN_METRICS];
-	size_t request[LIMIT_PLAN_METRICS]; /* the requested name that each column came with */
+	size_t request[LIMIT_PLAN_METRICS]; /* index of the wanted name of each column */
 	size_t n_columns;
-	size_t at;  /* the wanted name that is walked */
-	bool mixes; /* groups may have metrics that cost little and metrics that cost much */
+	size_t at;  /* index of the present wanted name */
+	bool mixes; /* groups may mix cheap and expensive metrics */
 };
 
 static const uint32_t NO_GROUP = UINT32_MAX;
@@ -82,7 +82,7 @@ static bool has_column(const struct draft *d, const char *name)
 	return false;
 }
 
-/* A column of n terms, all of which the catalogue has. */
+/* Adds a column of n terms, all of which the catalogue has. */
 static int add_column(struct draft *d, const char *name, const char *unit,
 		      const char *const *metrics, const double *weights, size_t n)
 {
@@ -169,7 +169,7 @@ static int refuse_incomplete(struct draft *d, const struct catalogue_named *n, c
 static int add_named(struct draft *d, const struct catalogue_named *n)
 {
 	size_t before = d->n_columns;
-	const char *others = NULL; /* a term for other chips, until one for this chip is found */
+	const char *others = NULL; /* a term for other chips, found before any term for this chip */
 	bool chosen = false;
 	int code = 0;
 
@@ -257,7 +257,7 @@ static int refuse_pattern(struct draft *d, const char *text)
 	return d->r->code;
 }
 
-/* Each part is a column of its own. */
+/* Adds a column for each part of the throughput. */
 static int add_breakdown(struct draft *d, const char *throughput)
 {
 	const char *parts[CATALOGUE_PARTS_MAX];
@@ -311,7 +311,7 @@ static int count_passes(struct draft *d, const char *const *metrics, size_t n, u
 	return 0;
 }
 
-/* Columns that come one after the other. */
+/* Successive columns. */
 struct span {
 	size_t first, n;
 };
@@ -358,7 +358,7 @@ static int try_duration(struct draft *d, uint32_t group, bool *ret)
 	return code;
 }
 
-/* And into all of them? */
+/* Does it fit into all groups? */
 static int try_durations(struct draft *d, uint32_t groups, bool *ret)
 {
 	int code = 0;
@@ -441,7 +441,7 @@ static int assign_span(struct draft *d, struct span span, uint32_t passes, uint3
 	return code;
 }
 
-/* The columns that the same wanted name as the first one's has brought. */
+/* The columns from first on with the same wanted name. */
 static struct span find_span(const struct draft *d, size_t first)
 {
 	struct span span = { first, 1 };
@@ -516,7 +516,7 @@ int plan_make(struct catalogue *c, struct arena *a, const struct wire_strings *w
 	if (code == 0 && ret->passes > 1) {
 		code = assign_groups(d, ret->passes, &ret->groups);
 	}
-	if (code == 0 && ret->groups > LIMIT_GROUPS) { /* more than can take turns */
+	if (code == 0 && ret->groups > LIMIT_GROUPS) { /* more groups than can take turns */
 		d->mixes = true;
 		code = assign_groups(d, ret->passes, &ret->groups);
 	}

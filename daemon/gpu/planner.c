@@ -80,7 +80,7 @@ static int listing_flush(struct listing *l, bool last)
 	return r;
 }
 
-/* Sends the metrics so far when the next one might not fit. Called before a metric is built,
+/* Sends the collected metrics when the next one might not fit. Called before a metric is built,
  * because sending resets the answer's arena. */
 static int listing_make_room(struct listing *l)
 {
@@ -98,7 +98,8 @@ static void listing_add(struct listing *l, const struct gpuctr_metric *metric)
 	l->metrics[l->n++] = *metric;
 }
 
-/* Copies the names into the answer, because the catalogue only lends them. */
+/* Copies the names into the answer, because the catalogue's pointers are valid only during the
+ * call. */
 static void copy_submetrics(struct listing *l, struct gpuctr_metric *m)
 {
 	size_t n = m->n_submetrics > LIMIT_SUBMETRICS ? LIMIT_SUBMETRICS : m->n_submetrics;
@@ -183,7 +184,7 @@ static int handle_plan(struct service *s, const struct wire_message *m)
 
 /* --- start --- */
 
-/* Answered as a sign of life only: the gpu process tells which GPUs there are. */
+/* Answers only as a sign of life: the gpu process reports the GPUs. */
 static int handle_status(struct service *s, const struct wire_message *m)
 {
 	const struct wire_message answer = {

@@ -59,7 +59,7 @@ static bool make_context(const struct probe *p, CUcontext *ret)
 	return r == CUDA_SUCCESS;
 }
 
-/* CUPTI asks the driver for the counters as the profiler is enabled. */
+/* Enabling the profiler makes CUPTI ask the driver for the counters. */
 static CUptiResult enable_profiler(const struct probe *p, CUcontext context)
 {
 	VENDOR_PARAMS(RangeProfiler_Enable, enable, .ctx = context);

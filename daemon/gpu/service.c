@@ -52,7 +52,7 @@ static int serve_one(struct service *s)
 	return r < 0 ? r : handle(s, &m);
 }
 
-/* Forgets the variables from which the driver's libraries would take settings. */
+/* Removes the variables from which the driver's libraries would take settings. */
 static void clean_environment(void)
 {
 	static const char *const names[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the gpu process and the planner have in common: a link on which the front asks, in frames,
- * and NVIDIA's host library. A plain blocking loop answers one question after the other; the front
- * watches the time. */
+/* The common part of the gpu process and the planner: a link on which the front sends requests in
+ * frames, and NVIDIA's host library. A plain blocking loop answers one request after the other; the
+ * front watches the time. */
 
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
@@ -12,7 +12,7 @@
 
 struct service;
 
-/* Answers m with service_reply() or service_refuse(). -errno: the link is broken, or over. */
+/* Answers m with service_reply() or service_refuse(). -errno: the link is broken or closed. */
 typedef int (*service_handle)(struct service *s, const struct wire_message *m);
 
 struct service_handler {
@@ -27,16 +27,16 @@ struct service {
 	struct vendor_host vendor;
 	struct refusal no_vendor; /* code 0: vendor can be used */
 	struct buffer in, out;
-	struct arena request, answer; /* of one question */
+	struct arena request, answer; /* memory for one request */
 };
 
-/* Clears the environment of what libraries read from it, and opens CUPTI's host half. Consumes
- * link. */
+/* Removes settings of NVIDIA's libraries from the environment, and opens CUPTI's host half.
+ * Consumes link. */
 void service_init(struct service *s, int link, const struct service_handler *handlers, size_t n);
 
-/* Serves until the front goes away. Returns the exit status. */
+/* Serves until the front closes the link. Returns the exit status. */
 int service_run(struct service *s);
-void service_deinit(struct service *s); /* except the library, which is never unloaded */
+void service_deinit(struct service *s); /* keeps the library, which is never unloaded */
 
 int service_reply(struct service *s, const struct wire_message *m);
 int service_refuse(struct service *s, uint32_t request, const struct refusal *refusal);

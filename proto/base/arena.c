@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A list of blocks, the newest first; each piece comes from the newest block. Blocks grow from 16
- * KiB, so a connection with small messages needs one malloc in its life, up to 8 MiB. The large
- * blocks of an arena without a limit ask for huge pages: a capture file may have millions of
+/* An arena is a list of blocks, the newest first; each piece comes from the newest block. Blocks
+ * grow from 16 KiB, so that a connection with small messages needs only one malloc(), up to 8 MiB.
+ * Large blocks of an arena without a limit use huge pages: a capture file may have millions of
  * ranges, and the faults of small pages then take longer than the copying. */
 
 enum {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Memory that is handed out piece by piece and taken back all at once, with an upper bound, such as
- * the memory that unpacking a peer's message may take. Pieces are aligned for any type. */
+/* Memory that is allocated in pieces and freed all at once, with an upper bound; for example,
+ * memory to unpack a peer's message. Pieces are aligned for any type. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/quota.h"
 
-/* The limit of an arena that has none. */
+/* The value of limit for an arena without a limit. */
 #define ARENA_NO_LIMIT (SIZE_MAX / 2)
 
 struct arena_block;
@@ -18,7 +18,7 @@ struct arena {
 	struct arena_block *blocks;
 	size_t total;
 	size_t limit;
-	struct quota *quota; /* who pays for the blocks; NULL: nobody */
+	struct quota *quota; /* account for the blocks' bytes; NULL: none */
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);
@@ -35,5 +35,5 @@ void *arena_zalloc_array(struct arena *a, size_t n, size_t size);
 /* A copy of the first length bytes of text, with a NUL behind them. */
 char *arena_text(struct arena *a, const char *text, size_t length);
 
-/* NULL as above. */
+/* NULL as for arena_alloc(). */
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -14,7 +14,7 @@ bool array_make_room(void *items, size_t size, size_t n, size_t *max)
 	if (n < *max) {
 		return true;
 	}
-	memcpy(&v, items, sizeof(v)); /* the caller's pointer is of another type than void * */
+	memcpy(&v, items, sizeof(v)); /* the caller's pointer has another type than void * */
 	v = reallocarray(v, more, size);
 	if (!v) {
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* An array that grows by doubling: the caller has the pointer, the number of items and *max, for
- * how many there is room; all three are 0 at first. */
+/* An array that grows by doubling: the caller has the pointer, the number of items and *max, the
+ * number of items that have room; all three are 0 at first. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
  * out of memory, and the array is unchanged. */
 bool array_make_room(void *items, size_t size, size_t n, size_t *max);
 
-/* Items are sorted by a member: returns the index of the first item whose member is at least key,
- * or n. */
+/* The index of the first item whose member is at least key, or n; items must be sorted by this
+ * member. */
 #define ARRAY_FIND_INDEX(items, n, member, key)                     \
 	({                                                          \
 		size_t low_ = 0, high_ = (n);                       \

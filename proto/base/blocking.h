@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Metrics whose user ranges wait for the GPU: pushing and popping a range with SM metrics writes
- * registers from the CPU after all earlier work has ended, which takes 0.8 ms on an H200; a range
- * with memory metrics costs 46 us and waits for nothing. Daemon, agent and client use this list. */
+/* Metrics whose user ranges wait for the GPU. Pushing and popping a range with SM metrics waits for
+ * all earlier work and writes registers from the CPU, which takes 0.8 ms on an H200; a range with
+ * memory metrics costs 46 us and waits for nothing. Daemon, agent and client use this list. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static inline bool metric_blocks(const char *metric)
 	return true;
 }
 
-/* Does any of them? */
+/* Does one of the metrics wait for the GPU? */
 static inline bool metrics_block(const char *const *metrics, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

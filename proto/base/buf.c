@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Numbers are most of what the client writes: 25 a record. Integers go two digits at a time.
- * Counters are doubles that nearly always hold whole numbers, and ratios mostly have few digits:
+/* The client writes mostly numbers: 25 for a record. Integers are formatted two digits at a time.
+ * Counters are doubles that nearly always are whole, and ratios mostly have few digits:
  * buf_double() tries whole numbers, then 15 to 17 digits in extended precision with a check that
- * they read back, and leaves to printf what remains. */
+ * they read back, and uses printf() for the others. */
 
 #include "proto/base/buf.h"
 
@@ -76,7 +76,7 @@ static const char pairs[] =
 
 enum { MAX_DIGITS = 20 };
 
-/* Right-aligned in digits[MAX_DIGITS]; returns where they begin. */
+/* Writes value right-aligned into digits[MAX_DIGITS]; returns its first digit. */
 static char *format_digits(char *digits, uint64_t value)
 {
 	char *p = digits + MAX_DIGITS;
@@ -111,7 +111,7 @@ void buf_i64(struct buf *b, int64_t value)
 	buf_u64(b, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* value = whole / 10^scale */
+/* Appends whole / 10^scale. */
 static void add_scaled(struct buf *b, uint64_t whole, int scale)
 {
 	char digits[MAX_DIGITS];
@@ -140,7 +140,8 @@ static void add_scaled(struct buf *b, uint64_t whole, int scale)
 }
 
 /* Does whole / power read back as value? The quotient has 11 bits more than a double: if it is
- * clearly nearer than half the distance to the next double it does; otherwise strtod() decides. */
+ * clearly nearer to value than half the distance to the next double, it does; otherwise strtod()
+ * decides. */
 static bool reads_back(uint64_t whole, long double power, double value)
 {
 	long double off = (long double)whole / power - (long double)value;
@@ -156,7 +157,7 @@ static bool add_fraction(struct buf *b, double value)
 					      1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L,
 					      1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L,
 					      1e18L, 1e19L, 1e20L, 1e21L, 1e22L };
-	int whole_digits = 0; /* before the point; negative: zeros after it */
+	int whole_digits = 0; /* digits before the point; negative: zeros after the point */
 
 	if (value >= 1) {
 		while (whole_digits < 15 && powers[whole_digits] <= (long double)value) {

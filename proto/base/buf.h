@@ -15,9 +15,9 @@ struct buf {
 };
 
 void buf_deinit(struct buf *b);
-/* Of a local: freed at the end of its scope. */
+/* Frees a local buffer at the end of its scope. */
 #define CLEAN_BUF __attribute__((cleanup(buf_deinit)))
-/* Room for n more bytes; false: out of memory. */
+/* Makes room for n more bytes; false: out of memory. */
 bool buf_grow(struct buf *b, size_t n);
 
 static inline bool buf_reserve(struct buf *b, size_t n)
@@ -55,11 +55,11 @@ const char *buf_string(struct buf *b);
 
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *b, const char *format, ...);
 
-/* The text, for the caller to free; the buffer is empty then. NULL: memory ran out. */
+/* Returns the text, which the caller frees, and empties the buffer. NULL: memory ran out. */
 char *buf_take(struct buf *b);
 
 void buf_u64(struct buf *b, uint64_t value);
 void buf_i64(struct buf *b, int64_t value);
-/* The shortest decimal that reads back as the same double, with an exponent only for very large and
- * very small numbers. Not for NaN or infinity. */
+/* Appends the shortest decimal that reads back as the same double, with an exponent only for very
+ * large and very small numbers. Not for NaN or infinity. */
 void buf_double(struct buf *b, double value);

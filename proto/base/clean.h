@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ownership of locals by scope. TAKE_PTR and TAKE_FD mark the line where ownership moves on. */
+/* Frees local variables at the end of their scope. TAKE_PTR and TAKE_FD mark the line where
+ * ownership moves on. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
-/* No time that others tell is later, so that sums of times do not overflow. */
+/* Upper bound for times received from peers, so that sums of times do not overflow. */
 #define CLOCK_NS_MOST (INT64_C(1) << 62)
 
 static inline uint64_t clock_read_ns(clockid_t id)

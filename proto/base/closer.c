@@ -7,10 +7,10 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-/* Descriptors go to the thread as numbers through a pipe. When the pipe is full the thread hangs
- * and thousands wait behind it: the descriptor is then kept open, since closing it here could hang
- * the caller too. A process whose thread cannot read any more would keep all of them: it ends, and
- * is replaced. */
+/* Descriptors go to the thread as numbers through a pipe. When the pipe is full, the thread hangs
+ * and thousands of descriptors wait: a further descriptor then stays open, since closing it here
+ * could hang the caller too. If the thread cannot read the pipe any more, all descriptors would
+ * stay open: the process ends, and the supervisor replaces it. */
 
 static int pipe_in = -1;
 
@@ -51,8 +51,8 @@ int closer_start(void)
 		return -r;
 	}
 	pthread_detach(thread);
-	/* Waits until the thread runs: starting one makes libc call what the filter may forbid a
-	 * moment later. */
+	/* Waits until the thread runs: while it starts, libc makes system calls that the filter may
+	 * forbid later. */
 	while (sem_wait(&start.running) < 0 && errno == EINTR) {
 	}
 	pipe_in = ends[1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* System calls that a process with NVIDIA's libraries in it is denied, and that these do not need:
- * other processes' memory, mounts, namespaces, the kernel's modules, programs and keys. */
+/* System calls that are denied to a process with NVIDIA's libraries, which do not need them: calls
+ * for other processes' memory, mounts, namespaces, and the kernel's modules, programs and keys. */
 
 #include <seccomp.h>
 

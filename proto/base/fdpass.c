@@ -9,11 +9,10 @@
 
 #include "proto/base/closer.h"
 
-/* There is room for as many descriptors as a message can bring, and for a control message of
- * another kind before them. What does not fit the kernel closes at once, in the middle of
- * recvmsg(), and that can take as long as the sender likes. The kernel also closes what finds no
- * place in the table of descriptors, so a process that receives from users has to leave room
- * there. */
+/* The buffer has room for as many descriptors as a message can contain, and for a control message
+ * of another kind before them. The kernel would close descriptors that do not fit inside recvmsg(),
+ * which can take as long as the sender likes. It also closes descriptors for which the table of
+ * descriptors has no room, so a process that receives from users has to leave room there. */
 
 union control {
 	struct cmsghdr header;
@@ -41,7 +40,7 @@ ssize_t fdpass_send(int socket, const void *data, size_t bytes, int fd, int flag
 	return n < 0 ? -errno : n;
 }
 
-/* Takes the descriptors out of c. True when c held nothing else. */
+/* Moves the descriptors from c to set. True: c contained nothing else. */
 static bool take_descriptors(const struct cmsghdr *c, struct fdpass_set *set)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

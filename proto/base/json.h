@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes JSON, member by member. Commas come by themselves. A key that is
- * NULL is that of an element of a list. Keys are ours and need no escapes; json_key_text() takes
- * a key from outside.
+/* Writes JSON, member by member. Commas are added automatically. Elements of a list have the key
+ * NULL. Keys are constants that need no escapes; json_key_text() takes any text as a key.
  *
- *	struct json m = { b };
+ *  *	struct json m = { b };
  *
- *	json_begin(&m, NULL, '{');
- *	json_u64(&m, "index", 3);
- *	json_begin(&m, "units", '[');
- *	json_text(&m, NULL, "byte");
- *	json_end(&m, ']');
- *	json_end(&m, '}');			// {"index":3,"units":["byte"]}
- */
+ *  *	json_begin(&m, NULL, '{');
+ *  *	json_u64(&m, "index", 3);
+ *  *	json_begin(&m, "units", '[');
+ *  *	json_text(&m, NULL, "byte");
+ *  *	json_end(&m, ']');
+ *  *	json_end(&m, '}');			// {"index":3,"units":["byte"]} */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,17 +21,17 @@
 
 struct json {
 	struct buf *b;
-	bool some; /* the object or list that is open has a member */
+	bool some; /* the open object or list has a member */
 };
 
-/* In double quotes, escaped, with it what a terminal would obey or not show; bytes that are not
- * UTF-8 become U+FFFD. NULL is "". */
+/* Appends text in double quotes. Escapes also characters that a terminal would obey or not show;
+ * bytes that are not UTF-8 become U+FFFD. NULL is "". */
 void json_string(struct buf *b, const char *text);
-/* The same without the quotes. */
+/* json_string() without the quotes. */
 void json_string_part(struct buf *b, const char *text, size_t length);
 void json_string_body(struct buf *b, const char *text);
 
-/* The comma and the key, for a value that the caller writes. */
+/* Writes the comma and the key; the caller writes the value. */
 static inline void json_key(struct json *m, const char *key)
 {
 	size_t n = key ? strlen(key) : 0;
@@ -81,7 +79,7 @@ static inline void json_null(struct json *m, const char *key)
 	buf_add(m->b, "null", 4);
 }
 
-/* A word of ours, which needs no escapes. */
+/* Writes a constant word that needs no escapes. */
 static inline void json_word(struct json *m, const char *key, const char *word)
 {
 	json_key(m, key);
@@ -118,7 +116,7 @@ static inline void json_u32s(struct json *m, const char *key, const uint32_t *va
 void json_add(struct json *m, const struct buf *text);
 void json_key_text(struct json *m, const char *key);
 void json_text(struct json *m, const char *key, const char *value);
-/* null where it is NULL or "". */
+/* Writes null if value is NULL or "". */
 void json_text_or_null(struct json *m, const char *key, const char *value);
 void json_texts(struct json *m, const char *key, const char *const *values, size_t n);
 /* Writes null if the value is not finite; json_value() writes the value behind a key. */

@@ -41,7 +41,7 @@ static inline void list_remove(struct list *link)
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* From the last one on. */
+/* From the last member to the first. */
 #define list_for_each_back(pos, head) \
 	for (struct list *pos = (head)->prev; pos != (head); pos = pos->prev)
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /* A hash table of the caller's items, with open addressing, at most half full. The caller computes
- * the hash of a key and says which item has the key; the table keeps both in a slot, so it grows
- * without asking. Zero-initialised by the caller. */
+ * the hash of a key and compares items with the key. A slot has the hash and the item, so the table
+ * grows without calling the caller. Zero-initialised by the caller. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct map {
 typedef bool (*map_has_fn)(const void *item, const void *key);
 
 void map_deinit(struct map *t);
-void map_deinit_items(struct map *t); /* items that malloc() gave are freed as well */
+void map_deinit_items(struct map *t); /* also frees the items, which malloc() has allocated */
 
 /* Adds an item that is not in the table yet. -ENOMEM: it was not added. */
 int map_add(struct map *t, uint64_t hash, void *item);
@@ -34,10 +34,10 @@ static inline uint64_t map_mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* Of bytes. */
+/* The hash of n bytes. */
 uint64_t map_hash(const void *data, size_t n);
 
-/* The item that has the key, or NULL. Inlined with has(), because some callers search for each
+/* The item that has the key, or NULL. Inlined with has(), because some callers search once for each
  * record. */
 static inline __attribute__((always_inline)) void *map_find(const struct map *t, uint64_t hash,
 							    map_has_fn has, const void *key)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A smaller score means a nearer name. Each slip (a wrong, missing or additional letter) costs
- * NEAR_SLIP; a name that contains the typed text costs one and a half slips, and more if it is
+/* A smaller score means a nearer name. Each slip (a wrong, missing or additional letter) adds
+ * NEAR_SLIP; a name that contains the typed text scores one and a half slips, and more if it is
  * longer. A name with nine slips is not near. Names are copied, because the caller may not keep
  * them. */
 enum { NEAR_SLIP = 16, NEAR_LIMIT = 9 * NEAR_SLIP };

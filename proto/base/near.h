@@ -17,7 +17,7 @@ struct near {
 	struct near_match found[NEAR_MAX]; /* the nearest first */
 };
 
-/* For a name of more than NEAR_NAME_BYTES nothing is near. */
+/* For a wrong name longer than NEAR_NAME_BYTES nothing is near. */
 void near_init(struct near *n, const char *wrong, size_t length);
 void near_offer(struct near *n, const char *name);
 

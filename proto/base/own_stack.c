@@ -8,10 +8,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* A stack is a mapping with a page in front that nobody may touch. The last one of ordinary size
- * that was used is kept for the next call, whichever thread makes it; a thread that finds it taken
- * makes its own. The child of a fork finds it there, or taken for ever by a thread that it does not
- * have: then it makes another one. */
+/* A stack is a mapping with an inaccessible page in front. One stack of ordinary size is kept for
+ * the next call of any thread; a thread that finds it in use makes its own. In the child of a fork
+ * it is free, or in use for ever by a thread that the child does not have: then the child makes
+ * another one. */
 
 enum { KEPT_BYTES = 2 * OWN_STACK_BYTES - 65536 }; /* too few for a huge page of 2 MiB */
 
@@ -69,7 +69,8 @@ static void give_back(void *stack, size_t bytes)
 	}
 }
 
-/* What the code itself may raise ends the program if it is blocked. */
+/* Fills set with all signals except those that the code itself may raise, which would end the
+ * program if they were blocked. */
 static void block_signals(sigset_t *set)
 {
 	static const int own[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS };
@@ -80,7 +81,7 @@ static void block_signals(sigset_t *set)
 	}
 }
 
-/* At the stack's upper end, because one takes a KiB. */
+/* Lies at the stack's upper end, because one context takes a KiB. */
 struct contexts {
 	_Alignas(64) ucontext_t thread;
 	ucontext_t own;

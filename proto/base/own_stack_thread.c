@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* For builds with a sanitizer, which follow the stacks of threads and no others. */
+/* For builds with a sanitizer, which knows only the stacks of threads. */
 
 struct call {
 	void (*f)(void *argument);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A limited account of bytes. What holds memory for somebody (a buffer, a queue, an arena) has a
- * pointer to that somebody's quota, takes from the quota before it allocates, and gives back when
- * it frees. NULL: nobody pays. A quota may be part of another, which has a limit for all of its
- * parts. */
+/* A limited account of bytes. A buffer, queue or arena with memory for a user has a pointer to the
+ * user's quota, takes bytes from the quota before it allocates, and gives them back when it frees.
+ * NULL: no limit. A quota may be part of another, which has a limit for all of its parts. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct quota {
 	size_t used, max;
-	struct quota *whole; /* NULL: it is no part */
+	struct quota *whole; /* the quota of which this is a part; NULL: none */
 };
 
 /* The number of bytes that can still be taken. */

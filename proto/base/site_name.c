@@ -100,7 +100,8 @@ static bool is_step_word(const char *name, size_t n)
 	return false;
 }
 
-/* Zeros before a number stay in the name, so that the name and the number make the text again. */
+/* Splits a step's number from its name. Leading zeros stay in the name, so that name and number
+ * together give the text again. */
 static void parse_step(const char *text, struct site_name *name)
 {
 	size_t digits = name->n, word;
@@ -151,7 +152,7 @@ void site_name_parse(const char *text, struct site_name *ret)
 	}
 }
 
-/* "ReluBackward0", "MyFunctionBackward" */
+/* Is name a backward function's, such as "ReluBackward0" or "MyFunctionBackward"? */
 static bool is_backward(const char *name, size_t n)
 {
 	static const char word[] = "Backward";
@@ -176,8 +177,8 @@ static bool names_node(const char *around_text, const char *text, size_t n)
 	return strncmp(node, text, n) == 0 && (node[n] == '\0' || node[n] == ',');
 }
 
-/* Only what PyTorch itself writes is a marker. An operator's name has a namespace, or the marker a
- * sequence number; what record_function() names has neither and is a label. */
+/* Only ranges of PyTorch itself are markers. An operator's marker has a namespace in its name, or a
+ * sequence number; a range of record_function() has neither and is a label. */
 enum site_kind site_name_kind(const struct site_name *name, const char *text, enum site_kind around,
 			      const char *around_text)
 {

@@ -25,5 +25,5 @@ int standard_flush(void)
 	if (fflush(stdout) == 0 && !ferror(stdout)) {
 		return 0;
 	}
-	return errno ? -errno : -EIO; /* what failed before did not leave its own */
+	return errno ? -errno : -EIO; /* an earlier failure has not left its errno */
 }
