@@ -256,9 +256,13 @@ static void forget(struct attribution *a, size_t samples, int end)
 	}
 }
 
+/* The clocks are too far apart only if no metric fits within the limit: data that kernels write may
+ * leave the L2 cache later than that, behind kernels of a microsecond. */
 static int estimate_shifts(struct attribution *a)
 {
-	int r = 0, known = 1;
+	int64_t apart_ns = 0;
+	uint32_t known = 0;
+	int r = 0;
 
 	for (uint32_t i = 0; r >= 0 && i < a->options.metrics; i++) {
 		struct metric *m = &a->metrics[i];
@@ -271,12 +275,14 @@ static int estimate_shifts(struct attribution *a)
 			m->shift_error_ns = shift.known ? shift.error_ns : SHIFT_USUAL_ERROR_NS;
 			m->shift_settled = shift.settled;
 			m->shift_ns = shift.known ? shift.ns : m->shift_ns;
-			a->apart = shift.apart;
-			a->counts.apart_ns = shift.apart ? shift.ns : 0;
+			m->apart_ns = shift.apart ? shift.ns : 0;
 		}
-		known = known && m->shift_known;
+		apart_ns = apart_ns ? apart_ns : m->apart_ns;
+		known += m->shift_known != 0;
 	}
-	a->counts.shift_known = known;
+	a->apart = apart_ns != 0 && known == 0;
+	a->counts.apart_ns = a->apart ? apart_ns : 0;
+	a->counts.shift_known = known == a->options.metrics;
 	return r;
 }
 

@@ -30,6 +30,7 @@ struct metric {
 	int64_t shift_ns;
 	double shift_error_ns; /* standard error of shift_ns */
 	int shift_known, shift_settled;
+	int64_t apart_ns; /* shift beyond the limit at which this metric fits; 0: none */
 	/* Why there is no solution; ATTRIBUTION_MEASURED: there is one. */
 	enum attribution_state unsolved, local_unsolved;
 	double idle, idle_ns, idle_per_ns; /* samples outside kernels: sum, ns, rate */

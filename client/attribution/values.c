@@ -539,6 +539,12 @@ static enum attribution_state state_of(const struct attribution *a, size_t kerne
 	return ATTRIBUTION_MEASURED;
 }
 
+/* Samples of a metric that fit kernels only beyond the limit cannot be divided among kernels. */
+static enum attribution_state unsolved_of(const struct metric *m, enum attribution_state unsolved)
+{
+	return m->apart_ns ? ATTRIBUTION_TOGETHER : unsolved;
+}
+
 static void note_given(struct tally *t, const struct window_kernel *k, double given,
 		       const struct steps_beside *s, double edge)
 {
@@ -596,7 +602,7 @@ void values_tell(struct attribution *a, size_t kernel)
 				.edge = edge_of(a, m, kernel, &s),
 				.ns = ns,
 				.steps = hypot(s.begin, s.end),
-				.unsolved = m->local_unsolved,
+				.unsolved = unsolved_of(m, m->local_unsolved),
 			};
 
 			judge(m, &f, &values[i]);
@@ -696,7 +702,7 @@ uint64_t attribution_position(const struct attribution *a, uint32_t position,
 				.drift = drift_of(t),
 				.bend = m->even_known ? m->even[position] - m->solution[position]
 						      : 0,
-				.unsolved = m->unsolved,
+				.unsolved = unsolved_of(m, m->unsolved),
 			};
 
 			judge(m, &f, &values[i]);

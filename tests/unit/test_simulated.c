@@ -775,6 +775,49 @@ TEST(test_clocks_apart)
 	}
 }
 
+static void on_late(void *user, const struct attribution_result *result)
+{
+	(void)user;
+	world->kernels[result->id].state = result->state;
+	world->kernels[result->id].position = result->position;
+}
+
+/* Written data may reach the memory after its kernel has ended. The data that kernels read shows
+ * that the clocks agree. */
+TEST(test_one_metric_comes_late)
+{
+	enum { LATE = 100 }; /* samples */
+	struct attribution_options options = { .metrics = 2, .on_kernel = on_late };
+	struct attribution_value values[2];
+	uint32_t next = 0, measured = 0;
+
+	begin(92);
+	sample(add_steps(1, 60, 60, 20, 200, 3 * MS));
+	world->attribution = attribution_new(&options);
+	for (uint32_t s = 0; s < world->sample_count; s++) {
+		double both[] = { world->samples[s], s < LATE ? 0 : world->samples[s - LATE] };
+
+		give_kernels_until(&next, (int64_t)(s + 1) * world->sample_ns);
+		assert_int_equal(attribution_sample(world->attribution,
+						    (int64_t)s * world->sample_ns,
+						    (int64_t)(s + 1) * world->sample_ns, both),
+				 0);
+	}
+	assert_int_equal(attribution_finish(world->attribution), 0);
+	for (uint32_t i = 0; i < world->count; i++) {
+		assert_int_not_equal(world->kernels[i].state, ATTRIBUTION_CLOCKS);
+		if (world->kernels[i].position != ATTRIBUTION_NO_POSITION) {
+			attribution_position(world->attribution, world->kernels[i].position,
+					     values);
+			measured += values[0].state == ATTRIBUTION_MEASURED;
+			assert_int_equal(values[1].state, ATTRIBUTION_TOGETHER);
+		}
+	}
+	assert_true(measured > world->count / 2);
+	assert_int_equal(attribution_counts(world->attribution)->apart_ns, 0);
+	end();
+}
+
 /* Of a tenth of a second, in which somebody else moves more, once. Some shift fits that by chance,
  * and the clocks are the same all the same. */
 TEST(test_a_program_of_a_moment)
