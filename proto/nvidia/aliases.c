@@ -36,7 +36,7 @@ const char *alias_of_launch(const char *name)
 		       : NULL;
 }
 
-/* Checks each metric that the alias stands for, without its rollup. */
+/* Compares base with each metric of the alias, without the metric's rollup. */
 bool alias_covers(const struct alias *alias, const char *base)
 {
 	char part[128];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CUPTI's host functions tell no breakdown (13.0). The library below them does, which CUPTI has
- * loaded: libnvperf_host.so's evaluator names for each throughput its counters and the throughputs
- * that are part of it. */
+/* CUPTI's host functions report no breakdown (13.0), but libnvperf_host.so, which CUPTI has loaded,
+ * does: its evaluator lists for each throughput its counters and the throughputs that are part of
+ * it. */
 
 #include "proto/nvidia/breakdown.h"
 
@@ -31,7 +31,7 @@ enum { DEPTH = 8 };
 
 struct breakdown {
 	FUNCTIONS(MEMBER)
-	uint8_t *scratch; /* the evaluator's */
+	uint8_t *scratch; /* memory of the evaluator */
 	struct NVPW_MetricsEvaluator *evaluator;
 };
 
@@ -94,7 +94,7 @@ struct breakdown *breakdown_free(struct breakdown *b)
 	return NULL;
 }
 
-/* NULL: there are none of this kind. */
+/* The metric's name; NULL: there are no metrics of this type. */
 static const char *name_of(const struct breakdown *b, NVPW_MetricType type, size_t index)
 {
 	PARAMS(MetricsEvaluator_GetMetricNames, p, .pMetricsEvaluator = b->evaluator,

@@ -3,14 +3,14 @@
 
 #include <stddef.h>
 
-/* What throughputs are made of. */
+/* The counters that make up throughputs. */
 struct breakdown;
 
-/* Of this chip. NULL: the library that knows it is not loaded, or does not know it. */
+/* The breakdown for a chip. NULL: libnvperf_host.so is not loaded, or does not know the chip. */
 struct breakdown *breakdown_new(const char *chip);
 struct breakdown *breakdown_free(struct breakdown *b);
 
-/* Base names of the counters of which a throughput is the one that is nearest to its peak: at most
- * max. They are b's. 0: this is no throughput. */
+/* Base names of a throughput's counters, at most max; the throughput is the value of the counter
+ * nearest to its peak. b owns the names. 0: not a throughput. */
 size_t breakdown_counters(const struct breakdown *b, const char *throughput, const char **ret,
 			  size_t max);

@@ -15,9 +15,8 @@
 
 /* CUPTI lists base names ("dram__bytes_read"); a full name appends a submetric (".sum",
  * ".avg.pct_of_peak_sustained_elapsed"). A chip has about 150,000 full names, so they are never
- * stored: a full name is split at the first dot behind its base, and CUPTI is asked for the
- * submetrics of that base. Some base names contain dots themselves
- * ("CTC.TriageCompute.ctc__rx_bytes"). */
+ * stored: a full name is split at the first dot behind its base, and CUPTI lists the submetrics of
+ * that base. Some base names contain dots themselves ("CTC.TriageCompute.ctc__rx_bytes"). */
 
 static int compare_bases(const void *a, const void *b)
 {
@@ -50,7 +49,7 @@ static int add_kind(struct catalogue *c, CUpti_MetricType type, enum gpuctr_metr
 	return 0;
 }
 
-/* Products by the names under which they are sold. */
+/* Product names and their chips. */
 static const struct {
 	const char *product, *chip;
 } products[] = {
@@ -66,7 +65,7 @@ static const struct {
 	{ "RTX 5090", "GB202" },
 };
 
-/* As whole words: "NVIDIA H100 80GB HBM3" is an H100 and no H10. */
+/* Compares whole words: "NVIDIA H100 80GB HBM3" has H100, but not H10. */
 static bool has_words(const char *text, const char *words)
 {
 	size_t n = strlen(words);
@@ -274,7 +273,8 @@ static int list_named(const struct catalogue *c, const struct catalogue_named *n
 			 userdata);
 }
 
-/* A description, and what the throughput is made of, as long as that is a text for a frame. */
+/* Appends to b the description and the parts of a throughput, as long as they fit into a message's
+ * text. */
 static void add_parts(const struct catalogue *c, const struct catalogue_base *base,
 		      const char *description, struct buf *b)
 {
@@ -326,8 +326,8 @@ int catalogue_list(const struct catalogue *c, bool describe, catalogue_on_metric
 
 /* --- near matches --- */
 
-/* A full name of this base that CUPTI has: with the rollup that was typed, if possible, else with
- * the most useful one. */
+/* A full name of this base in CUPTI: with the typed rollup if it exists, else with the most useful
+ * one. */
 static const char *full_name(const struct catalogue *c, struct arena *a,
 			     const struct catalogue_base *base, const char *rollup)
 {
@@ -354,8 +354,8 @@ const char *catalogue_example(const struct catalogue *c, struct arena *a, const 
 	return base ? full_name(c, a, base, rollup) : name;
 }
 
-/* The metrics for a name of nvprof's: "a, b". NULL: it is no such name, or the chip lacks one of
- * them. */
+/* The metrics for one of nvprof's names: "a, b". NULL: not such a name, or the chip lacks one of
+ * the metrics. */
 static const char *of_nvprof(const struct catalogue *c, struct arena *a, const char *name)
 {
 	const struct alias *alias = alias_find(name);

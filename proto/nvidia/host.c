@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A CUPTI host object accumulates the metrics that are added to it. So each config image is made by
- * an object of its own, and one more object serves evaluation. Making an object costs about 1
+/* A CUPTI host object accumulates the metrics that are added to it. So each config image needs a
+ * new object, and one more object serves evaluation. Making an object costs about 1
  * ms. */
 
 const char *host_result_name(const struct vendor_host *v, CUptiResult result)

@@ -6,19 +6,19 @@
 
 /* Presets and derived metrics. A preset is a set that fits into one pass on GH100
  * (tests/unit/test_plan.c checks that with the real library). A term that a chip does not have is
- * left out. Where the remaining terms would answer another question the preset is refused: bytes
+ * left out. If the remaining terms would not fit the preset's purpose, the preset is refused: bytes
  * alone are no roofline.
  *
- * Operations of the tensor pipe are counted by precision, and how many precisions fit into one pass
- * is a matter of the chip. Volta and Turing count all that they have. Ampere, Ada and Blackwell
- * count one. Hopper counts those of wgmma in all precisions, and those of mma.sync, which share a
- * counter, in one: bf16 is complete, fp16 and tf32 lack mma.sync, fp64 has nothing else and is not
- * counted (CUPTI 13.0). The FP32, FP64 and FP16 pipes' operations are counted by SASS patching,
- * which is a pass of its own on every chip.
+ * Operations of the tensor pipe are counted by precision, and the number of precisions that fit
+ * into one pass depends on the chip. Volta and Turing count all their precisions, Ampere, Ada and
+ * Blackwell one. Hopper counts wgmma operations in all precisions, and mma.sync operations, which
+ * share a counter, in one: bf16 is complete, fp16 and tf32 lack mma.sync, and fp64, which has only
+ * mma.sync, is not counted (CUPTI 13.0). SASS patching counts the operations of the FP32, FP64 and
+ * FP16 pipes, which needs a separate pass on every chip.
  *
  * kineto__*: the names PyTorch's profiler used for the same sums. Floating-point operations follow
- * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts the operations that the
- * tensor pipe was given, multiply and add apart, for the precisions named. */
+ * CUPTI's instruction counters: an FMA counts twice. tensor_flops counts the tensor pipe's
+ * operations in the named precisions, with multiply and add as two. */
 
 static const struct catalogue_named named[] = {
 	{ "memory",

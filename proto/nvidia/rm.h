@@ -18,7 +18,7 @@ enum {
 
 	RM_STATUS_OK = 0x00,
 	RM_STATUS_INSUFFICIENT_PERMISSIONS = 0x1b,
-	RM_STATUS_CLIENT_NOT_FOUND = 0x33, /* of a free; NV_ERR_INVALID_OBJECT_HANDLE */
+	RM_STATUS_CLIENT_NOT_FOUND = 0x33, /* status of a free; NV_ERR_INVALID_OBJECT_HANDLE */
 	RM_STATUS_OBJECT_NOT_FOUND = 0x57,
 
 	RM_CONTROL_GPU_ID = 0x2080014a, /* NV2080_CTRL_CMD_GPU_GET_GID_INFO */
@@ -60,7 +60,7 @@ struct rm_control {
 	uint32_t parameters_size, status;
 };
 
-/* The UUID of a GPU, whose text begins with "GPU-". */
+/* The UUID of a GPU, as bytes; its text begins with "GPU-". */
 struct rm_gpu {
 	uint8_t uuid[16];
 };
@@ -85,23 +85,23 @@ _Static_assert(sizeof(struct rm_control) == 32, "NVOS54_PARAMETERS");
  * whatever fd is. */
 bool rm_is_control_device(int fd);
 
-/* Allocates a profiler object in the RM client behind fd. Everything but the five numbers is set
+/* Allocates a profiler object in the RM client behind fd. Sets everything except the five numbers
  * here: rights 0, flags 0, parameters in our own memory. 0, with the driver's answer in
- * *ret_status, or -errno when the ioctl itself failed. *object is the wanted number, and then the
- * one that the driver gave: it makes one up in place of 0. */
+ * *ret_status, or -errno when the ioctl itself failed. *object is the wanted number and then the
+ * driver's, which replaces 0 by a number of its choice. */
 int rm_alloc_profiler(int fd, uint32_t root, uint32_t parent, uint32_t *object,
 		      const struct rm_profiler_parameters *parameters, uint32_t *ret_status);
 
 /* Was this client made on this file, and does it live? RM finds the target of an allocation by its
  * number, whoever made it, but frees only objects of clients that were made on the calling file. So
- * RM is asked to free object 0, which never exists. Seen with driver 580.159.04: status 0 for a
+ * this asks RM to free object 0, which never exists. Seen with driver 580.159.04: status 0 for a
  * client of the file, 0x23 for a living client of another file, 0x33 for none. */
 bool rm_file_has_client(int fd, uint32_t client);
 
 /* The GPU of a subdevice, which is the parent of a profiler object, in a client made on this file.
- * 0, with the driver's answer in *ret_status, or -errno; all zeros unless the driver has told it.
- * Seen with driver 580.159.04, from a process of another user that holds the file: 0x57 for no
- * object, 0x56 for one that is no subdevice. */
+ * 0, with the driver's answer in *ret_status, or -errno; *ret is all zeros unless the driver has
+ * returned the UUID. Seen with driver 580.159.04, from a process of another user that holds the
+ * file: 0x57 for no object, 0x56 for an object that is no subdevice. */
 int rm_find_gpu(int fd, uint32_t root, uint32_t subdevice, struct rm_gpu *ret,
 		uint32_t *ret_status);
 

@@ -12,8 +12,8 @@
 
 #include "proto/base/clean.h"
 
-/* A program may bring its own libcupti (PyTorch does). A second copy beside it would fight with it
- * over the driver's hooks, so a copy that is loaded already is always used. */
+/* A program may bring its own libcupti (PyTorch does). A second copy would conflict with it over
+ * the driver's hooks, so a loaded copy is always used. */
 
 #define SYMBOL_HOST(f) VENDOR_SYMBOL(vendor_host, f)
 #define SYMBOL_DRIVER(f) VENDOR_SYMBOL(vendor_driver, f)
@@ -84,8 +84,8 @@ static void *open_cupti(void)
 }
 
 /* libcupti opens its companions by their bare names, which the loader finds only where the
- * toolkit's folder is configured. They are opened here first, from the folder of libcupti; libcupti
- * then finds them loaded. */
+ * toolkit's folder is configured. This opens them first, from the folder of libcupti; libcupti then
+ * finds them loaded. */
 static void open_companions(void *cupti)
 {
 	static const char *const names[] = { "libnvperf_host.so", "libnvperf_target.so" };

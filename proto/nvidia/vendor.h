@@ -2,8 +2,8 @@
 #pragma once
 
 /* NVIDIA's libraries, opened at run time and never linked. A member is NULL only where its comment
- * says so. The structs are filled once and the libraries never unloaded, because they do not
- * survive that. */
+ * says so. The structs are filled once, and the libraries are never unloaded, because unloading
+ * breaks them. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 #include "proto/wire/status.h"
 
-/* The parameters of one of CUPTI's calls, with their size; members may follow. */
+/* Declares the parameters of a CUPTI call, with their size; members may follow. */
 #define VENDOR_PARAMS(call, name, ...)                                                  \
 	CUpti_##call##_Params name = { .structSize = CUpti_##call##_Params_STRUCT_SIZE, \
 				       __VA_ARGS__ }
@@ -67,7 +67,7 @@
 #define VENDOR_MEMBER(name) __typeof__(&name) name;
 
 struct vendor_host {
-	void *handle;	  /* dlopen()'s */
+	void *handle;	  /* from dlopen() */
 	uint32_t version; /* cuptiGetVersion(): CUPTI_API_VERSION of the library */
 	VENDOR_HOST_FUNCTIONS(VENDOR_MEMBER)
 };
@@ -81,7 +81,7 @@ struct vendor_sampling {
 	VENDOR_SAMPLING_FUNCTIONS(VENDOR_MEMBER)
 };
 
-/* nvmlProcessInfo_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it. */
+/* nvmlProcessInfo_t, in the version of nvmlDeviceGetComputeRunningProcesses_v3. */
 struct vendor_nvml_process {
 	unsigned pid;
 	unsigned long long used_bytes;
@@ -102,12 +102,12 @@ struct vendor_nvml_gpm_support {
 	unsigned supported;
 };
 
-/* nvmlGpmMetricsGet_t, of which NVML reads and writes as many metrics as n says. */
+/* nvmlGpmMetricsGet_t; NVML reads and writes only n of its metrics. */
 enum { VENDOR_NVML_GPM_METRICS = 7 };
 struct vendor_nvml_gpm_metrics {
 	unsigned version; /* 1 */
 	unsigned n;
-	void *before, *now; /* samples */
+	void *before, *now; /* nvmlGpmSample_t of each time */
 	struct {
 		unsigned id;
 		int result;
@@ -116,7 +116,8 @@ struct vendor_nvml_gpm_metrics {
 	} metrics[VENDOR_NVML_GPM_METRICS];
 };
 
-/* The few NVML calls used; NVML's header is not part of the toolkit. Any may be NULL. */
+/* The few NVML calls used, declared here because NVML's header is not part of the toolkit. Any may
+ * be NULL. */
 struct vendor_nvml {
 	int (*init)(void);
 	int (*driver_version)(char *version, unsigned length);
@@ -132,7 +133,7 @@ struct vendor_nvml {
 	int (*gpm_metrics)(struct vendor_nvml_gpm_metrics *metrics);
 };
 
-/* Rows for vendor_resolve(). The name is expanded first, because cuda.h maps names to their
+/* Rows for vendor_resolve(). The macro expands the name first, because cuda.h maps names to their
  * versions. */
 #define VENDOR_STRING(name) #name
 #define VENDOR_EXPANDED(name) VENDOR_STRING(name)
@@ -151,18 +152,17 @@ const char *vendor_resolve(void *library, const struct vendor_symbol *symbols, s
  * places. 0, or a positive code with r filled. */
 int vendor_open_host(struct vendor_host *v, struct refusal *r);
 int vendor_open_driver(struct vendor_driver *v, struct refusal *r);
-/* The functions of PM sampling, of the libcupti that host has. */
+/* Finds the functions of PM sampling in host's libcupti. */
 int vendor_open_sampling(const struct vendor_host *host, struct vendor_sampling *v,
 			 struct refusal *r);
 void vendor_open_nvml(struct vendor_nvml *v);
 
-/* The name of a device's chip, "GH100"; "" when CUPTI does not tell. Call it after cuInit() only.
- * CUPTI 2025.3 crashes in cuptiDeviceGetChipName() when cuptiProfilerInitialize() has not succeeded
- * before, and that has hooks in the driver, under which launches of several threads come one after
- * the other: 228,000 a second of eight threads, and 924,000 without (H200). Nothing else needs
- * them: profiler objects are made and work as well afterwards, so they are taken out at once, which
- * takes 9 us and waits for nothing. */
+/* The name of a device's chip, "GH100"; "" when CUPTI does not know it. Call this only after
+ * cuInit(). CUPTI 2025.3 crashes in cuptiDeviceGetChipName() if cuptiProfilerInitialize() has not
+ * succeeded before. That call installs hooks in the driver, which serialize launches of several
+ * threads: 228,000 a second of eight threads, and 924,000 without hooks (H200). Profiler objects do
+ * not need the hooks, so this removes them at once, which takes 9 us and waits for nothing. */
 void vendor_chip_name(const struct vendor_host *v, size_t device, char *chip, size_t size);
 
-/* Formats the version for people, like "13.0.85": major.minor as the toolkit counts them. */
+/* Formats the version for people, like "13.0.85", with the toolkit's major.minor. */
 void vendor_version_format(uint32_t cupti_version, char *text, size_t size);

@@ -11,20 +11,20 @@
 #include "proto/base/utf8.h"
 #include "proto/wire/limits.h"
 
-/* A mangled name may refer to its own parts, so that 300 bytes can stand for more text than any
- * memory holds. libiberty passes its output on piece by piece and holds no memory meanwhile. So
- * when the output is too long, jumping out of it is the only way, and a safe one.
+/* A mangled name may refer to its own parts, so that 300 bytes can expand to more text than any
+ * memory holds. libiberty passes its output to a callback in pieces and holds no memory meanwhile.
+ * So when the output is too long, a jump out of libiberty is safe, and the only way to stop it.
  *
- * libiberty keeps its work on the stack, and calls itself for each level of a name: up to 216 bytes
+ * libiberty keeps its data on the stack, and calls itself for each level of a name: up to 216 bytes
  * for each byte of the name (2.40; "_Z1fDwFDwF..."), besides 1,024 levels of printing and a table
  * of references times templates. By default it gives up beyond 1,024 bytes, which names of CUTLASS,
- * cuDNN and FlashAttention have. So it works on a stack that is as large as the name can need, and
- * never on the caller's: that may be a small one of the program's. */
+ * cuDNN and FlashAttention exceed. So it runs on a stack with the largest size that the name can
+ * need, and never on the caller's stack, which may be small. */
 
 enum {
 	OPTIONS = DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT,
-	BYTES_A_BYTE = 1024, /* of the stack, of the name */
-	BYTES_A_COPY = 64,   /* 16, if each reference and each template is met twice */
+	BYTES_A_BYTE = 1024, /* of the stack for each byte of the name */
+	BYTES_A_COPY = 64,   /* 16 bytes, for two visits of each reference and each template */
 };
 
 struct output {
@@ -45,8 +45,8 @@ static void on_piece(const char *piece, size_t n, void *userdata)
 	to->text[to->n] = '\0';
 }
 
-/* Of the stack, for a name that libiberty cannot take for anything worse. A template begins with I
- * or J; a reference to a parameter, which copies the templates around it, with R or O. */
+/* The stack bytes that libiberty needs at most for the name. A template begins with I or J; a
+ * reference to a parameter, which copies the templates around it, begins with R or O. */
 static size_t count_bytes(const char *mangled)
 {
 	size_t n = 0, templates = 0, references = 0;
@@ -61,7 +61,7 @@ static size_t count_bytes(const char *mangled)
 
 struct work {
 	const char *mangled;
-	char *result; /* room for DEMANGLED_MAX_BYTES and the NUL; or made, or NULL */
+	char *result; /* room for DEMANGLED_MAX_BYTES and the NUL, or allocated, or NULL */
 	bool done;
 };
 
@@ -85,7 +85,7 @@ char *demangle_nothing(const char *mangled)
 	return name;
 }
 
-/* What has no prefix is no name of C++ and costs nothing. */
+/* A name without the prefix is not mangled, and is not demangled. */
 static bool is_mangled(const char *name)
 {
 	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_GLOBAL_", 8) == 0;
@@ -113,7 +113,7 @@ char *demangle_kernel(const char *mangled)
 	return shorter ? shorter : w.result;
 }
 
-/* The next component inwards, towards the function's name; NULL: c is the name. */
+/* The next component on the way to the function's name; NULL: c is the name. */
 static const struct demangle_component *step_inwards(const struct demangle_component *c)
 {
 	switch (c->type) {

@@ -11,9 +11,9 @@
 
 /* Client, front and agent accept the same expressions, so that a wrong one is refused before the
  * program starts. glibc's regcomp() writes repetitions out: "x{50}" is fifty copies of x, "x+" two,
- * and nested ones multiply. The product of all of them is bounded before regcomp() is called,
- * because the front has other users to answer. A "+" behind a single character adds no more than
- * that character and is not counted. */
+ * and nested ones multiply. The product of all repetitions is bounded before regcomp() is called,
+ * because the front must answer other users. A "+" after a single character adds only that
+ * character and is not counted. */
 
 enum { COPIED_BYTES_MAX = 2048 };
 
@@ -50,7 +50,7 @@ static size_t count_copies(const char *s)
 static bool is_costly(const char *text)
 {
 	size_t bytes = strlen(text);
-	bool repeats_much = false; /* what is repeated is a group, or repeated itself */
+	bool repeats_much = false; /* the repeated part is a group, or has a repetition */
 
 	for (const char *s = text; *s && bytes <= COPIED_BYTES_MAX;) {
 		size_t copies = *s == '{' ? count_copies(s) : *s == '+' && repeats_much ? 2 : 1;
@@ -111,8 +111,8 @@ bool expression_matches(const regex_t *regex, const char *text)
 	return own_stack_run(OWN_STACK_BYTES, match, &m) && m.matches;
 }
 
-/* The fault is at the end of the longest prefix that compiles. No prefix compiles that contains a
- * "(" which is never closed. */
+/* The fault is at the end of the longest prefix that compiles. A prefix that contains a "(" without
+ * its ")" does not compile. */
 size_t expression_wrong_at(const char *text)
 {
 	size_t n = strlen(text);

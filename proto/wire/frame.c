@@ -6,8 +6,8 @@
 
 #include "proto/wire/limits.h"
 
-/* The length is checked before anything is allocated for it. The offsets that frame_begin() returns
- * count from the start of the content, because the buffer may move. */
+/* The length of a frame is checked before memory is allocated for it. The offsets that
+ * frame_begin() returns count from the start of the content, because the buffer may move. */
 
 struct header {
 	uint32_t size;

@@ -9,26 +9,25 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/pattern.h"
 
-/* A term about push/pop ranges is a path: names, and "*" and "+" between them. It is matched by an
- * automaton that reads a thread's stack from the bottom up and has a bit for each position of the
- * path: bit i is set when the first i parts of the path have been read, and the bit behind the last
- * one means that the term holds. So the state for a stack follows from the state below its topmost
- * range: a caller that keeps a state with each range of a stack compares each range once, however
- * many launches are inside. Each domain has a stack of its own: ranges of others leave the state as
- * it is. */
+/* A term about push/pop ranges is a path: names, and "*" and "+" between them. An automaton reads a
+ * thread's stack from the bottom up and has a bit for each position of the path: bit i is set when
+ * the first i parts of the path have matched, and the bit after the last part means that the term
+ * holds. The state for a stack follows from the state below its topmost range, so a caller that
+ * keeps a state with each range compares each range once, however many launches are inside. Each
+ * domain has its own stack: ranges of other domains do not change the state. */
 
 enum { PARTS_MAX = 62 };
 
 enum part_kind {
 	PART_NAME,
 	PART_REGEX,
-	PART_ANY, /* "*": any number of ranges, none as well */
-	PART_ONE, /* "+": one range, whatever it is */
+	PART_ANY, /* "*": any number of ranges, also none */
+	PART_ONE, /* "+": any one range */
 };
 
 struct part {
 	enum part_kind kind;
-	char *text; /* of a name, and of a regular expression */
+	char *text; /* of a name or a regular expression */
 	regex_t regex;
 };
 
@@ -48,7 +47,7 @@ struct nvtx_expression {
 
 struct reader {
 	const char *text, *s;
-	const char *wrong, *why; /* where and why it is refused; NULL: it is not */
+	const char *wrong, *why; /* place and reason of the refusal; NULL: none */
 	bool no_memory;
 };
 
@@ -64,14 +63,15 @@ static bool ends_term(char c)
 	return c == '\0' || c == ',';
 }
 
-/* At the end of a term this mark says that the range before it is the topmost. */
+/* Is s at the end of a part? At the end of a term "]" means that the range before it is the
+ * topmost. */
 static bool ends_part(const char *s)
 {
 	return ends_term(*s) || *s == '/' || *s == '@' || (*s == ']' && ends_term(s[1]));
 }
 
-/* The length of the bracket expression or repetition of a regular expression at s, whose commas
- * and slashes are its own; 0: there is none. */
+/* The length of the bracket expression or repetition of a regular expression at s, whose commas and
+ * slashes do not end a part; 0: there is none. */
 static size_t count_regex_unit(const char *s)
 {
 	const char *end = NULL;
@@ -99,8 +99,8 @@ static bool read_text(struct reader *in, bool is_regex, char *out)
 			return fail(in, in->s, "nothing follows the backslash");
 		}
 		if (*in->s == '\\') {
-			/* Removes a backslash that escapes for us; one that escapes for the regular
-			 * expression stays. */
+			/* Removes a backslash of our grammar; a backslash of the regular expression
+			 * stays. */
 			if (is_regex && !strchr("/,@", in->s[1])) {
 				*out++ = '\\';
 			}
@@ -165,7 +165,7 @@ static bool read_bottom(struct reader *in, struct term *t)
 	return here;
 }
 
-/* The domain, if there is one, and the first name. */
+/* Reads the domain, if there is one, and the first name. */
 static bool read_first(struct reader *in, struct term *t)
 {
 	const char *at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A user asks for metrics by names and patterns: a glob, or a regular expression behind its prefix.
- * libgpuctr expands patterns in the user's own process; the daemon takes names only. */
+/* A user asks for metrics by names and patterns: globs, or regular expressions after a prefix.
+ * libgpuctr expands patterns in the user's own process; the daemon accepts only names. */
 
 #include <stdbool.h>
 #include <string.h>

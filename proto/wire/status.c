@@ -33,7 +33,7 @@ void refusal_set(struct refusal *r, int code, const char *remedy, const char *fo
 	va_start(ap, format);
 	vsnprintf(r->message, sizeof(r->message), format, ap);
 	va_end(ap);
-	/* Text may have been cut in the middle of a character, here or by the caller. */
+	/* Repairs text that was cut inside a character, here or by the caller. */
 	utf8_repair(r->remedy);
 	utf8_repair(r->message);
 }

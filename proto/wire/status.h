@@ -9,18 +9,18 @@
 
 const char *status_to_string(int code);
 
-/* A refusal on its way to a peer: code, cause and remedy, with storage of its own. */
+/* A refusal for a peer: code, cause and remedy, stored in the struct. */
 struct refusal {
 	int code;
 	char message[768];
 	char remedy[768];
 };
 
-/* Fills r. format and its arguments, as for printf, make the cause; remedy is plain text. Both are
- * copied, and cut to their room. */
+/* Fills r. format and its arguments, as for printf(), give the message; remedy is plain text. Both
+ * are copied, and cut to their size. */
 void refusal_set(struct refusal *r, int code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The code of a refusal that a peer has sent, as a function may return it: always positive, since 0
- * would be success and a negative number an errno. */
+/* The code of a peer's refusal as a function's result: always positive, since 0 would be success
+ * and a negative number an errno. */
 int refusal_code(uint32_t sent);

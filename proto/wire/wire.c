@@ -8,10 +8,10 @@
 #include "proto/wire/limits.h"
 #include "proto/wire/wire_layout.h"
 
-/* One decoder and one encoder for all messages, driven by the tables that make_wire.py makes of the
- * .proto files. protobuf-c unpacks into the arena, whose limit bounds what hostile input can cost.
- * The plain struct then borrows strings and arrays from the unpacked message, so nothing is copied
- * twice. */
+/* One decoder and one encoder for all messages, driven by the tables that make_wire.py generates
+ * from the .proto files. protobuf-c unpacks into the arena, whose limit bounds what hostile input
+ * can cost. The plain struct then borrows strings and arrays from the unpacked message, so nothing
+ * is copied twice. */
 
 /* --- decoding --- */
 
@@ -116,7 +116,7 @@ static int decode_single(struct arena *a, const struct wire_field *f, const char
 	}
 }
 
-/* An absent message becomes zeroes and empty strings, at all levels. */
+/* Fills plain for an absent message: zeros and empty strings, at all levels. */
 static void decode_absent(const struct wire_layout *layout, char *plain)
 {
 	memset(plain, 0, layout->size);

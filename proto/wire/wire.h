@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Messages as plain structs. Handlers see these and nothing of protobuf.
+/* Messages as plain structs. Handlers use only these and no protobuf types.
  *
- * wire_decode() returns only what it has checked: every string is present ("" when it was absent),
+ * wire_decode() returns only checked messages: every string is present ("" when it was absent),
  * valid UTF-8 without NUL and within its limit, every count within its limit, every enum a known
  * value. All pointers live in the arena given, until it is reset. When encoding, pointers are
  * borrowed for the call, and a NULL string is "". */
@@ -20,7 +20,7 @@
 
 enum {
 	WIRE_E_UNKNOWN = 1,   /* no such type */
-	WIRE_E_MALFORMED = 2, /* protobuf cannot parse it, or it is beyond a limit */
+	WIRE_E_MALFORMED = 2, /* protobuf cannot parse it, or it exceeds a limit */
 };
 
 struct wire_bytes {
@@ -48,39 +48,37 @@ struct wire_doubles {
 	const double *v;
 };
 
-#define WIRE_UNKNOWN_ATTRIBUTE UINT32_MAX /* of a kernel */
+#define WIRE_UNKNOWN_ATTRIBUTE UINT32_MAX /* attribute of a kernel */
 
-/* enum wire_type; a plain struct for each message, and struct wire_message, which holds any of
- * them: made of gpuctr.proto and agent.proto, whose comments tell what each field means. */
+/* Has enum wire_type, a plain struct for each message, and struct wire_message, which holds any of
+ * them. Generated from gpuctr.proto and agent.proto, whose comments explain each field. */
 #include "proto/wire/wire_messages.h"
 
-/* A column that needs several passes by itself, and is in no group; NULL: there is none. */
+/* A column that is in no group because it needs several passes alone; NULL: none. */
 const struct wire_column *wire_plan_find_ungrouped(const struct wire_plan *plan);
 
-/* Is there none? */
+/* Is every column in a group? */
 bool wire_plan_is_grouped(const struct wire_plan *plan);
 
 /* "hello", ...; "unknown". Static. */
 const char *wire_type_to_string(unsigned type);
 
-/* Unpacks a payload. WIRE_E_*; -ENOMEM when even the arena's first block cannot be had. */
+/* Unpacks a payload. WIRE_E_*; -ENOMEM if not even the arena's first block can be allocated. */
 int wire_decode(struct arena *a, unsigned type, const uint8_t *payload, size_t size,
 		struct wire_message *ret);
 
-/* Takes the first message out of in, and decodes it into a, which is reset. FRAME_E_MORE: it is not
- * there as a whole; -EPROTO: it is none. */
+/* Removes the first message from in, and decodes it into a, which is reset before. FRAME_E_MORE: it
+ * is not complete; -EPROTO: it is malformed. */
 int wire_next(struct buffer *in, struct arena *a, struct wire_message *ret);
 
 /* Appends a whole frame to out. scratch is used for the conversion and may be reset after the call.
- * -ENOMEM; -EMSGSIZE: the message is beyond the limits, which is a mistake of the caller's. */
+ * -ENOMEM; -EMSGSIZE: the message exceeds the limits, which is the caller's mistake. */
 int wire_encode(struct arena *scratch, struct buffer *out, const struct wire_message *message);
 
-/* Copies a message with all that it points to into a, by encoding and decoding it; a NULL string
- * becomes "". -ENOMEM: a is full; -EMSGSIZE: the message is beyond the limits. *ret must not be
- * used after an error. */
+/* Deep-copies a message into a, by encoding and decoding it; a NULL string becomes "". -ENOMEM: a
+ * is full; -EMSGSIZE: the message exceeds the limits. *ret must not be used after an error. */
 int wire_copy(struct arena *a, const struct wire_message *in, struct wire_message *ret);
 
-/* Appends the payload without a frame's header, for RecordColumns, which travels inside of
- * Records. */
+/* Appends the payload without a frame header, for RecordColumns, which is sent inside Records. */
 int wire_encode_payload(struct arena *scratch, struct buffer *out,
 			const struct wire_message *message);

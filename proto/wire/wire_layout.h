@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How a plain struct of wire.h corresponds to a protobuf message: one row for each field, with its
- * limit. make_wire.py makes the tables of the .proto files. Internal to proto/. */
+/* Maps a plain struct of wire.h to a protobuf message: one row for each field, with its limit.
+ * make_wire.py generates the tables from the .proto files. Internal to proto/. */
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ enum wire_kind {
 	WIRE_KIND_BOOL,
 	WIRE_KIND_STRING,   /* limit: bytes */
 	WIRE_KIND_BYTES,    /* limit: bytes */
-	WIRE_KIND_MESSAGE,  /* a struct within the struct */
+	WIRE_KIND_MESSAGE,  /* a struct inside the struct */
 	WIRE_KIND_OPTIONAL, /* a pointer to a struct, NULL when it is absent */
 	/* lists: */
 	WIRE_KIND_STRINGS,  /* limit: count; each string up to LIMIT_STRING_BYTES */
@@ -27,10 +27,10 @@ enum wire_kind {
 struct wire_layout;
 
 struct wire_field {
-	unsigned number; /* in the .proto */
+	unsigned number; /* field number in the .proto */
 	enum wire_kind kind;
-	size_t offset;	 /* in the plain struct */
-	size_t n_offset; /* of the number of elements of a list, likewise */
+	size_t offset;	 /* offset in the plain struct */
+	size_t n_offset; /* offset of a list's number of elements */
 	uint32_t limit;
 	const struct wire_layout *sub;
 };
@@ -41,13 +41,13 @@ struct wire_layout {
 	size_t size;
 	const struct wire_field *fields;
 	size_t n_fields;
-	bool (*validate)(const void *plain); /* relations between fields; NULL: there are none */
+	bool (*validate)(const void *plain); /* checks relations between fields; NULL: none */
 };
 
-/* The elements of a list, as bytes whose n counts elements. */
+/* The elements of a list: v points to them as bytes, and n is their number. */
 struct wire_bytes wire_list(const struct wire_field *f, const void *plain);
 
-/* What the tables name to check relations between fields. */
+/* Functions in the tables that check relations between fields. */
 bool wire_check_plan(const void *plain);
 bool wire_check_tenants(const void *plain);
 
