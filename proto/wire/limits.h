@@ -15,9 +15,9 @@ enum {
 	LIMIT_TOKEN_BYTES = 64,
 	LIMIT_JOB_BYTES = 63, /* bytes of a scheduler's name of a job */
 
-	LIMIT_EXPRESSIONS = 16, /* NVTX expressions of a capture, separately for nvtx_include and
-				   for nvtx_exclude */
-	LIMIT_METRICS = 128,	/* requested metrics, or columns, in one capture or plan */
+	LIMIT_EXPRESSIONS =
+		16, /* NVTX expressions of a capture: in nvtx_include, and in its nvtx_exclude */
+	LIMIT_METRICS = 128, /* requested metrics, or columns, in one capture or plan */
 	LIMIT_PLAN_METRICS = 512,
 	LIMIT_TERMS = 32,  /* terms of one column */
 	LIMIT_GROUPS = 16, /* groups of a plan that one capture measures in turns */
