@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_aliases.py TEXT HEADER: makes the table of aliases.c of aliases.txt."""
+"""make_aliases.py TEXT HEADER: generates the table of aliases.c from aliases.txt."""
 
 import json
 import pathlib

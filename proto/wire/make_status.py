@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_status.py GPUCTR_H HEADER: makes the rows of status.c, by which GPUCTR_E_NO_GPU is "no-gpu"."""
+"""make_status.py GPUCTR_H HEADER: generates the rows of status.c, in which GPUCTR_E_NO_GPU is "no-gpu"."""
 
 import pathlib
 import re

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_wire.py HEADER SOURCE PROTO...: makes the plain structs of wire.h and the tables of wire_layout.h.
+"""make_wire.py HEADER SOURCE PROTO...: generates the plain structs of wire.h and the tables of wire_layout.h.
 
-The .proto files describe each message once. protoc reads the fields; this reads, in comments, what protobuf
-has no word for:
+The .proto files describe each message once. protoc reads the fields; this script reads, in comments, what
+protobuf cannot express:
 
     message Name { // frame 12, struct gpuctr_name, checked by wire_check_name()
         string text = 1; // [LIMIT_TEXT_BYTES] ...
 
 A message with "frame N" or "payload N" is a member of struct wire_message; its type is N. "struct" names a
-public struct that stands for the message, in place of a struct wire_name. "checked by" names a function that
-looks at relations between fields.
+public struct for the message, instead of a struct wire_name. "checked by" names a function that checks
+relations between fields.
 
 [limit] is a C expression: the longest string or bytes, the most elements, the largest number. Numbers need
 none; a string without one has LIMIT_NAME_BYTES. An [optional] message is a pointer, NULL when it is absent.
