@@ -30,7 +30,7 @@ static bool parse_id(const char *text, uint32_t *ret)
 }
 
 /* Appends an unknown name to error, which collects those of one list. Refuses a word that cannot be
- * a name as a slip. */
+ * a name, because it is a slip. */
 static int report_nobody(const char *what, const char *name, char *error, size_t size)
 {
 	size_t used = strlen(error);

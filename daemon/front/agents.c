@@ -142,7 +142,7 @@ bool agent_hold_back(struct peer *p)
 	const struct peer *client = c ? c->client : NULL;
 
 	if (!client || p->process->number == 0) {
-		return false; /* nobody would resume it when the capture ends before it begins */
+		return false; /* it would stay paused if the capture ended before it begins */
 	}
 	c->holds_back = !client->closing && (c->holds_back || is_behind(client));
 	return c->holds_back;

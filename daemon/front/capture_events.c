@@ -190,7 +190,7 @@ void capture_events_on_jobs_changed(struct front *f, uint64_t changed)
 	f->hooks->carry_out(f);
 }
 
-/* A capture that is still being planned is checked when it is planned. */
+/* Is c checked now? A capture in planning is checked when its plan is known. */
 static bool is_looked_at(const struct capture *c)
 {
 	return c->client && c->state != CAPTURE_PLANNING && c->state != CAPTURE_ENDING;

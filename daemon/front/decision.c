@@ -25,7 +25,7 @@ static int write_taken(struct front *f, const struct audit_line *l)
 	return r;
 }
 
-/* Names are looked up in a file, so only for a line that is written. */
+/* Looks up users' names only for a line that is written, because that reads a file. */
 static int write_line(struct front *f, struct audit_line *l)
 {
 	char user[64];

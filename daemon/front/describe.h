@@ -27,7 +27,7 @@ struct wire_capture_infos describe_captures(struct front *f, struct arena *a,
 const struct gpuctr_counts *describe_counts(struct front *f, struct arena *a,
 					    const struct credentials *viewer);
 
-/* What is left of c's lease for those who wait for its GPUs; 0: nobody does. */
+/* Rest of c's lease, for users who wait for its GPUs; 0: nobody waits. */
 uint64_t describe_lease_left_ns(const struct front *f, const struct capture *c);
 
 /* Says why nothing can be measured on gpus: the driver hangs on all or some of them. */

@@ -46,9 +46,9 @@ static inline bool rpc_client_is_up(const struct rpc_client *l)
 }
 
 /* Sends m, whose first field is its request number; the link replaces the number on the way and
- * restores it for done. The request is charged to payer, who has one under way at a time; NULL: the
- * daemon's own request. owner is only compared, by rpc_client_forget(). -ENOTCONN, -ENOMEM,
- * -EDQUOT: done is not called then. */
+ * restores it for done. The request is charged to payer, whose requests are sent one at a time;
+ * NULL: the daemon's own request. owner is only compared, by rpc_client_forget(). -ENOTCONN,
+ * -ENOMEM, -EDQUOT: done is not called then. */
 int rpc_client_request(struct rpc_client *l, struct account *payer, struct wire_message *m,
 		       rpc_client_done done, void *owner, uint32_t request);
 

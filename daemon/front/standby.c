@@ -131,7 +131,7 @@ void standby_register(struct peer *p, const struct wire_agent_hello *h)
 
 /* --- the list --- */
 
-/* Root of a container has the uid of the machine's root, and is not the same user. */
+/* Root of a container has the uid of the machine's root, but is another user. */
 static bool is_own(const struct process *process, const struct credentials *who)
 {
 	return process->uid == who->uid && (who->host_root || !process->host_root);
@@ -259,7 +259,7 @@ static const char *why_foreign(const struct peer *client, const char **ret_remed
 	return "you are no operator of this machine";
 }
 
-/* Only clients that see p in the list, and the log, are told its owner and pid. */
+/* Only the log, and clients that see p in the list, get its owner and pid. */
 static int refuse_foreign(const struct peer *client, const struct process *p, struct refusal *r)
 {
 	const char *remedy, *why = why_foreign(client, &remedy);
@@ -279,8 +279,8 @@ static int refuse_foreign(const struct peer *client, const struct process *p, st
 	return r->code;
 }
 
-/* The refusal names the holder. Opening a capture never ends another user's: an operator asks its
- * holder, or an administrator, who can end captures by the settings. */
+/* The refusal names the holder. Opening a capture never ends another user's capture: an operator
+ * asks the holder to end it, or an administrator, who can end captures by the settings. */
 static int refuse_captured(const struct peer *client, const struct process *p, struct refusal *r)
 {
 	bool own = p->capture->uid == client->credentials.uid;

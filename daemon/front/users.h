@@ -22,7 +22,7 @@ void users_name(struct users *u, uid_t uid, char *name, size_t size);
 /* True: the caller asks for the name of *ret and calls users_learn() with the answer. Returns one
  * uid at a time. */
 bool users_want(struct users *u, uint64_t now_ns, uid_t *ret);
-/* Asks the supervisor for a name that is wanted, if there is one. */
+/* Asks the supervisor for the next wanted name, if there is one. */
 void users_ask(struct users *u, int control);
 /* name "": uid has no name. */
 void users_learn(struct users *u, uint64_t now_ns, uid_t uid, const char *name);

@@ -57,7 +57,7 @@ static void check_driver_version(struct device_list *l)
 
 	sscanf(DRIVER_MIN, "%u.%u", &need_major, &need_minor);
 	if (sscanf(l->driver, "%u.%u", &major, &minor) < 1) {
-		return; /* unknown: a permission will show what the driver does */
+		return; /* unknown: the driver decides at the first permission */
 	}
 	if (major < need_major || (major == need_major && minor < need_minor)) {
 		refusal_set(&l->trouble, GPUCTR_E_DRIVER_TOO_OLD,

@@ -12,7 +12,7 @@
 
 enum granter_op {
 	GRANTER_OPEN = 1, /* lease, uid, gpus and their names, device */
-	GRANTER_CLOSE,	  /* lease: free what was allocated under it */
+	GRANTER_CLOSE,	  /* lease: free all objects that were allocated under it */
 	GRANTER_ALLOC,	  /* lease, pid, uid, handles; with one descriptor of /dev/nvidiactl */
 	GRANTER_PING,
 	/* granter -> front: events of a lease, which no request asked for */
