@@ -63,8 +63,7 @@ static unsigned user_position(const struct arbiter *a, const struct reservation 
 	       count_before(&a->queue, end, c->user, gpus);
 }
 
-/* May c, before which its user has `position` reservations, go before the reservation that waits?
- */
+/* May c, before which its user has `position` reservations, go before the waiting reservation? */
 static bool yields(const struct arbiter *a, const struct reservation *waiting,
 		   const struct reservation *c, unsigned position)
 {

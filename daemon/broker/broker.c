@@ -23,8 +23,7 @@
  * several captures, none of them gets the GPUs of another.
  *
  * Effects live in their capture, which has room for as many as can be queued before they are
- * carried out. So only the copy of a text can fail for want of memory, and then the text is empty.
- */
+ * carried out. So only the copy of a text can fail for want of memory; it is empty then. */
 
 enum {
 	BROKER_ENDING_S = 10, /* longest wait of an ending capture for its processes */

@@ -52,8 +52,7 @@ struct credentials {
 	gid_t gid;
 	pid_t pid;
 	bool host_root; /* root of this machine, not of a container */
-	bool of_host;	/* the process is not in a container; looked up for root and operators only
-			 */
+	bool of_host;	/* process outside of containers; looked up only for root and operators */
 	const gid_t *groups; /* supplementary; borrowed */
 	size_t n_groups;
 };

@@ -96,8 +96,7 @@ void process_begin(struct process *p);
 void process_detach(struct process *p);
 
 /* Completes the totals of a process that has left its capture: records that were passed on count as
- * measured even if the process could not report them; all other unreported launches count as lost.
- */
+ * measured even if the process could not report them; other unreported launches count as lost. */
 void process_settle(struct process *p);
 
 void process_add_totals(struct gpuctr_totals *sum, const struct gpuctr_totals *t);

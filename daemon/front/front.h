@@ -36,8 +36,7 @@ struct listener {
 struct peer;
 struct frame;
 
-/* Functions of upper files that lower files call, so that these need not include the upper files.
- */
+/* Functions of upper files that lower files call without including the upper files. */
 struct front_hooks {
 	uv_idle_cb on_run;
 	int (*on_frame)(struct peer *p, const struct frame *frame); /* as peer_handler */
@@ -99,8 +98,7 @@ struct front {
 	uint64_t restarts[WORKERS]; /* the supervisor's latest report */
 	bool stopping;
 	uint64_t stopping_since_ns;
-	bool looking; /* the gpu process was asked which processes compute, and has not answered yet
-		       */
+	bool looking; /* the gpu process has to answer which processes compute */
 	uint64_t next_look_ns;
 	uint64_t last_tick_ns;
 

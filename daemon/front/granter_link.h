@@ -37,8 +37,7 @@ static inline bool granter_link_is_up(const struct granter_link *l)
 
 void granter_link_detach(struct granter_link *l);
 
-/* Fills in q->id and q->size. fd -1: no descriptor; the caller keeps owning fd. done may be NULL.
- */
+/* Fills in q->id and q->size. fd -1: no descriptor; the caller still owns fd. done may be NULL. */
 int granter_link_request(struct granter_link *l, struct granter_request *q, int fd,
 			 granter_link_done done, void *owner);
 

@@ -172,8 +172,7 @@ static void on_planned(struct front *f, void *owner, uint32_t request, const str
 	}
 }
 
-/* Checked here, because an agent would find a wrong expression only after the program has started.
- */
+/* Checked here: an agent would find a wrong expression only after the program has started. */
 static int check_kernels(const char *expression, struct refusal *r)
 {
 	regex_t regex;
@@ -244,8 +243,7 @@ static bool names_processes_alone(const struct wire_open_capture *o)
 	return o->processes.n > 0 && o->gpus.n == 0;
 }
 
-/* Refuses a client that does not wait at once if its GPUs are held, even when the planner is busy.
- */
+/* Refuses at once, even when the planner is busy, a client that does not wait for held GPUs. */
 static int check_free(const struct front *f, uid_t user, const struct wire_open_capture *o,
 		      uint64_t gpus, struct refusal *r)
 {

@@ -90,8 +90,7 @@ void peer_notify_client(const struct capture *c, struct wire_notice notice);
 void peer_forget_groups(struct peer *p);
 
 void peer_refuse(struct peer *p, uint32_t request, const struct refusal *r);
-/* Refuses a request like peer_refuse() and counts the refusal, which has no line in the audit log.
- */
+/* Refuses a request like peer_refuse() and counts the refusal, which has no audit line. */
 void peer_refuse_counted(struct peer *p, uint32_t request, const struct refusal *r);
 /* Refuses the peer itself, notes that in the audit log, and closes the peer once the refusal is
  * sent. */

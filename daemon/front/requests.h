@@ -15,8 +15,7 @@ void requests_on_reload(struct front *f);
 
 /* --- scheduler.c --- */
 
-/* Handles the statements of a scheduler's prolog and epilog: this GPU belongs to that user's job.
- */
+/* Handles messages of a scheduler's prolog and epilog, which assign GPUs to a user's job. */
 
 peer_handler handle_job_begin, handle_job_end;
 

@@ -38,8 +38,7 @@
 
 enum { PART_PROCESSES = 64 }; /* processes in a part of a list; a frame has room for more */
 
-/* Limit for all users together, which leaves descriptors for clients and for those that users send.
- */
+/* Limit for all users together. Leaves descriptors for clients and for those that users send. */
 static unsigned total_max(const struct front *f)
 {
 	size_t room = fd_reaper_room() / 4 * 3;

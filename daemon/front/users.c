@@ -19,8 +19,7 @@
  * not delay others.
  *
  * Answers of name services are kept for a while, also the answer that a uid has no name. When
- * WANTED_MAX names are wanted already, a further uid has to wait until its name is next looked up.
- */
+ * WANTED_MAX names are wanted already, a further uid waits until its name is next looked up. */
 
 enum {
 	NAME_BYTES = 64,

@@ -8,8 +8,7 @@
 
 /* Names of users, for texts only: decisions use uids. Names in /etc/passwd are known at once. Other
  * names come from a name service, which may block and loads code, so the supervisor starts a
- * process to ask it. Until the answer has come, or if there is none, a user is called "uid 1000".
- */
+ * process to ask it. Until the answer comes, or if there is none, a user is "uid 1000". */
 
 struct users;
 

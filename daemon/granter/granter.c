@@ -63,8 +63,7 @@ static bool has_all_numbers(const struct granter_request *q)
 }
 
 /* Only the driver knows whether the asking client was made on this file, and which GPU its numbers
- * mean: the thread asks it. The target may be another client of the same process; CUPTI uses one.
- */
+ * mean: the thread asks it. The target may be another client of the same process, as CUPTI's is. */
 static int validate_alloc(const struct lease *l, const struct granter_request *q, int fd)
 {
 	if (!l || l->uid != q->uid) {

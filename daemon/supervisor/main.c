@@ -20,8 +20,7 @@
 #include "daemon/supervisor/supervisor.h"
 
 /* The supervisor. It opens the sockets, drops the privileges that it does not need, starts the four
- * workers, and replaces any of them that dies (workers.c). It never reads a byte that a user sent.
- */
+ * workers, and replaces those that die (workers.c). It never reads a byte that a user sent. */
 
 enum { STOP_TIMEOUT_S = 5, TURN_AWAY_MS = 2000 };
 

@@ -50,8 +50,7 @@ static const char planner_calls[] =
 	"set_robust_list exit exit_group";
 
 /* cuInit() listens on an abstract socket and fails with 304 if that is denied (driver 580.159.04),
- * so listen and accept stay allowed; the unit's PrivateNetwork= keeps others away from that socket.
- */
+ * so listen and accept stay allowed; PrivateNetwork= of the unit keeps others from that socket. */
 static const int gpu_denied_calls[] = { NVIDIA_DENIED_CALLS };
 
 static int allow_if(scmp_filter_ctx c, int call, struct scmp_arg_cmp argument)

@@ -76,8 +76,7 @@ int workers_next_ms(const struct supervisor *s);
 /* --- namer.c --- */
 
 /* Asks name services for the name of a uid, for the front. Name services load code into the asking
- * process and may take any time, so a child without capabilities asks, for a few seconds at most.
- */
+ * process and may take any time, so a child without capabilities asks, for some seconds at most. */
 
 /* Asks for one uid at a time: a new request gives up the previous one. */
 void namer_ask(struct supervisor *s, uint32_t uid);

@@ -87,8 +87,7 @@ enum gpuctr_error_code {
 	GPUCTR_E_DISCONNECTED = 91,
 };
 
-/* GPUCTR_E_METRIC_UNKNOWN -> "metric-unknown"; unknown numbers give "unknown". The text is static.
- */
+/* GPUCTR_E_METRIC_UNKNOWN -> "metric-unknown"; unknown numbers give "unknown". Static text. */
 GPUCTR_API const char *gpuctr_error_name(int code);
 
 struct gpuctr_error {
@@ -188,8 +187,7 @@ struct gpuctr_metrics_options {
 
 /* error is NULL on success; chip names the chip that was listed. on_end is called exactly once,
  * unless gpuctr_disconnect() comes first.
- * When nothing matches, the error is GPUCTR_E_METRIC_NO_MATCH and its remedy lists similar names.
- */
+ * If nothing matches, the error is GPUCTR_E_METRIC_NO_MATCH; its remedy lists similar names. */
 typedef void (*gpuctr_on_metric)(const struct gpuctr_metric *metric, void *userdata);
 typedef void (*gpuctr_on_metrics_end)(const char *chip, const struct gpuctr_error *error,
 				      void *userdata);
@@ -260,8 +258,7 @@ struct gpuctr_totals {
 			       by a launch call that does not describe the kernel */
 	uint64_t failed;    /* CUPTI or the driver refused the range or its data */
 	uint64_t dropped;   /* lost because a reader was too slow */
-	uint64_t lost; /* lost when their process died before it delivered them; at least this many
-			*/
+	uint64_t lost;	    /* at least this many were lost when their process died */
 };
 
 /* X(name) for each member of struct gpuctr_totals, in its order; GPUCTR_FATES leaves out seen. */
@@ -754,11 +751,9 @@ struct gpuctr_capture_options {
 	const char *step;
 	/* The exact name of the kernels to measure, instead of kernel_regex; NULL: all. */
 	const char *kernel_name;
-	uint64_t kernel_name_base; /* enum gpuctr_kernel_name_base, for kernel_regex or kernel_name
-				    */
-	uint64_t launch_every; /* after launch_skip, measure the first of this many launches; 0: all
-				*/
-	uint64_t filter_mode;  /* enum gpuctr_filter_mode */
+	uint64_t kernel_name_base; /* enum gpuctr_kernel_name_base, for regex or name */
+	uint64_t launch_every;	   /* measure the first of every so many launches; 0: all */
+	uint64_t filter_mode;	   /* enum gpuctr_filter_mode */
 	/* A permit measures nothing, and metrics must be empty. Programs started with
 	 * gpuctr_capture_environment() may use the counters themselves, with any profiler, while
 	 * the capture lasts. on_notice reports the programs that were refused. */

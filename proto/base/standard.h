@@ -7,6 +7,5 @@
  * when the process executes a program. To be called first in main(). */
 void standard_hold(void);
 
-/* At the end of main(): 0, or a negative errno if something that was printed could not be written.
- */
+/* At the end of main(): 0, or a negative errno if printed text could not be written. */
 int standard_flush(void);
