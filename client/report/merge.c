@@ -32,6 +32,7 @@
 #include "client/cli/text.h"
 #include "client/report/chrome.h"
 #include "client/report/merge_join.h"
+#include "client/store/private.h"
 #include "proto/base/clean.h"
 
 enum { PIECE_BYTES = 256 * 1024 };
@@ -87,20 +88,18 @@ static int refuse_file(struct merging *m)
 
 static int open_file(struct merging *m)
 {
-	const char *folder = getenv("TMPDIR");
-	CLEAN_BUF struct buf path = { 0 };
+	char *path;
+	int r;
 
-	buf_printf(&path, "%s/gpuctr-XXXXXX", folder && *folder ? folder : "/tmp");
 	m->values = calloc(2 * m->plan->n_columns + 1, sizeof(double));
-	if (path.failed || !m->values) {
+	if (!m->values) {
 		return -ENOMEM;
 	}
-	m->file = mkostemp(path.data, O_CLOEXEC);
-	if (m->file < 0) {
-		return refuse_file(m);
-	}
-	unlink(path.data);
-	return 0;
+	path = store_private_temporary();
+	m->file = path ? open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+	r = m->file < 0 ? refuse_file(m) : 0;
+	store_private_remove(path);
+	return r;
 }
 
 static size_t values_bytes(const struct merging *m)

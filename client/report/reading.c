@@ -73,7 +73,7 @@ static int copy_to(const char *path, struct store_error *error)
 static int open_input(bool check_beside, struct store_error *error, struct store_reader **ret,
 		      char **ret_path)
 {
-	char *path = store_private_make(NULL);
+	char *path = store_private_temporary();
 	int r;
 
 	if (!path) {

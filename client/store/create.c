@@ -426,15 +426,6 @@ static struct store *store_new(const struct store_options *options, char *path)
 	return s;
 }
 
-/* Makes a private path in /var/tmp, unless TMPDIR is set, because /tmp may keep large files in
- * memory. NULL: errno says why. */
-static char *make_temporary_path(void)
-{
-	char *path = getenv("TMPDIR") ? NULL : store_private_make("/var/tmp/gpuctr-");
-
-	return path ? path : store_private_make(NULL);
-}
-
 /* The user has not asked for this file, so it may take only half of the free room. */
 static int bound_temporary(struct store *s, const char *path)
 {
@@ -456,7 +447,7 @@ static int bound_temporary(struct store *s, const char *path)
 /* The file loses its name as soon as it is open, so it is gone however the program ends. */
 static int make_temporary(struct store *s, const struct store_options *options)
 {
-	char *path = make_temporary_path();
+	char *path = store_private_temporary();
 	int r;
 
 	s->made_at = path ? strdup(path) : NULL;

@@ -28,12 +28,9 @@ enum { RANDOM_LETTERS = 6, PIECE_BYTES = 256 * 1024 };
 
 char *store_private_make(const char *prefix)
 {
-	const char *folder = getenv("TMPDIR");
 	char *made = NULL, *path = NULL;
-	int n;
+	int n = asprintf(&made, "%sXXXXXX", prefix);
 
-	n = prefix ? asprintf(&made, "%sXXXXXX", prefix)
-		   : asprintf(&made, "%s/gpuctr-XXXXXX", folder && *folder ? folder : "/tmp");
 	if (n < 0) {
 		errno = ENOMEM;
 		return NULL;
@@ -51,6 +48,19 @@ char *store_private_make(const char *prefix)
 	}
 	free(made);
 	return path;
+}
+
+char *store_private_temporary(void)
+{
+	const char *folder = getenv("TMPDIR");
+	char prefix[PATH_MAX], *path;
+
+	if (folder && *folder) {
+		snprintf(prefix, sizeof(prefix), "%s/gpuctr-", folder);
+		return store_private_make(prefix);
+	}
+	path = store_private_make("/var/tmp/gpuctr-");
+	return path ? path : store_private_make("/tmp/gpuctr-");
 }
 
 char *store_private_remove(char *path)
@@ -185,7 +195,7 @@ static int copy_pair(const char *path, const char *copy)
 
 int store_private_copy(const char *path, const char *name, struct store_error *error, char **ret)
 {
-	char *copy = store_private_make(NULL);
+	char *copy = store_private_temporary();
 	int r;
 
 	if (!copy) {

@@ -3,9 +3,11 @@
 
 #include "client/store/store.h"
 
-/* Makes a folder PREFIXxxxxxx that others cannot enter, and returns the path for a file in it. The
- * folder is one for temporary files if prefix is NULL. Returns NULL with errno set on failure. */
+/* Makes a folder PREFIXxxxxxx that others cannot enter, and returns the path for a file in it.
+ * Returns NULL with errno set on failure. */
 char *store_private_make(const char *prefix);
+/* The same in $TMPDIR, else in /var/tmp: /tmp may keep large files in memory, and comes last. */
+char *store_private_temporary(void);
 /* Removes the folder with what is in it, and frees the path. Takes NULL, returns NULL. */
 char *store_private_remove(char *path);
 
