@@ -260,11 +260,13 @@ bool hello_keep(const struct wire_message *m, struct arena *arena, struct wire_a
 	return true;
 }
 
-int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello)
+int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
+	       bool plain)
 {
 	struct wire_message m = { .type = WIRE_AGENT_HELLO, .agent_hello = *hello };
 	int r = connection_open(l, socket_path);
 
+	l->plain = plain;
 	m.agent_hello.version = PROTO_VERSION;
 	return r < 0 ? r : connection_send(l, &m, -1, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);
 }
@@ -273,7 +275,7 @@ int hello_say(struct connection *l, const char *socket_path, const struct wire_a
 	      struct arena *arena, struct wire_agent_welcome *ret, struct refusal *r)
 {
 	struct wire_message m;
-	int e = hello_send(l, socket_path, hello);
+	int e = hello_send(l, socket_path, hello, false);
 
 	if (e == 0) {
 		e = connection_receive(l, &m, HELLO_TIMEOUT_S * CLOCK_NS_PER_S);

@@ -57,8 +57,10 @@ int connection_send_encoded(struct connection *l, const struct buffer *b);
  * timeout_ns at the latest. */
 int connection_receive(struct connection *l, struct wire_message *ret, uint64_t timeout_ns);
 
-/* Connects, and introduces this process to the daemon. -errno. */
-int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello);
+/* Connects, and introduces this process to the daemon. plain: as in struct connection, from the
+ * first message on, because the program may have loaded a filter since it started. -errno. */
+int hello_send(struct connection *l, const char *socket_path, const struct wire_agent_hello *hello,
+	       bool plain);
 
 /* As hello_send(), and receives the welcome to a capture. *ret lives in arena. 0, or a positive
  * code with r filled and the connection closed. */

@@ -151,11 +151,10 @@ static int say_hello(struct wire_message *answer)
 	int r;
 
 	standby.uid = geteuid();
-	r = hello_send(&standby.connection, agent_socket_path(), &hello);
+	r = hello_send(&standby.connection, agent_socket_path(), &hello, true);
 	if (r < 0) {
 		return r;
 	}
-	standby.connection.plain = true;
 	hide();
 	return connection_receive(&standby.connection, answer, ANSWER_TIMEOUT_S * CLOCK_NS_PER_S);
 }

@@ -2,9 +2,14 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -298,6 +303,50 @@ TEST(what_is_opened_while_we_connect_is_the_programs)
 	pid = fork();
 	if (pid == 0) {
 		_exit(open_while_all_is_closed(path));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	unlink(path);
+	assert_int_equal(status, 0);
+}
+
+/* In a child. Whoever calls sendmsg() or sendto() from here on is killed. */
+static int say_hello_within_filter(const char *path)
+{
+	struct sock_filter allows[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendto, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = { sizeof(allows) / sizeof(allows[0]), allows };
+	const struct wire_agent_hello hello = { .program = "sleep" };
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct connection l;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	program.listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(program.listener, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(program.listener, 1) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0) {
+		return 1;
+	}
+	return hello_send(&l, path, &hello, true) == 0 ? 0 : 2;
+}
+
+/* A program in standby without a courier connects again when the daemon starts again, and may have
+ * loaded a filter in the meantime. */
+TEST(a_plain_hello_is_written_and_not_sent)
+{
+	char path[] = "/tmp/gpuctr-link.XXXXXX";
+	int status;
+	pid_t pid;
+
+	close(mkstemp(path));
+	unlink(path);
+	pid = fork();
+	if (pid == 0) {
+		_exit(say_hello_within_filter(path));
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	unlink(path);
